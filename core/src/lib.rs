@@ -1,0 +1,15 @@
+//! Holdfast core: every protocol decision of the relay, as arithmetic on values.
+//!
+//! What belongs here: decisions about events, filters, channels, artifacts, subscriptions and connections. What must not:
+//! I/O, clocks, random numbers, threads, logging frameworks, unordered maps. Whatever a rule needs from outside arrives as
+//! an argument or an input; whatever must happen outside leaves as an effect.
+
+#![deny(missing_docs)]
+
+pub mod accept;
+pub mod artifact;
+pub mod channel;
+pub mod ids;
+pub mod limits;
+pub mod nostr;
+pub mod scope;

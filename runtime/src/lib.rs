@@ -1,0 +1,1 @@
+//! The runtime of the relay: ports, the one driver, and the adapters to sockets, disks and buses.

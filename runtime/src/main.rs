@@ -1,0 +1,3 @@
+//! The `holdfast` binary.
+
+fn main() {}
