@@ -19,7 +19,11 @@ pub struct UuidError;
 impl Uuid {
     /// Wraps sixteen bytes; the nil UUID is refused.
     pub fn from_bytes(bytes: [u8; 16]) -> Result<Uuid, UuidError> {
-        if bytes == [0; 16] { Err(UuidError) } else { Ok(Uuid(bytes)) }
+        if bytes == [0; 16] {
+            Err(UuidError)
+        } else {
+            Ok(Uuid(bytes))
+        }
     }
 
     /// The sixteen bytes.
@@ -128,7 +132,9 @@ uuid_id!(
 );
 
 /// A place in a community-independent, strictly rising ledger of committed changes (S5). Positions start at 1; 0 is before all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Position(pub u64);
 
