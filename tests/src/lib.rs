@@ -1,3 +1,5 @@
 //! What the tests of this crate share: rule tracing, a relay under test, clients. No test lives in this file.
 
+pub mod trace;
+
 pub use holdfast_core::rules;
