@@ -11,6 +11,7 @@ pub mod artifact;
 pub mod channel;
 pub mod ids;
 pub mod limits;
+pub mod node;
 pub mod nostr;
 pub mod scope;
 

@@ -1,1 +1,3 @@
 //! The runtime of the relay: ports, the one driver, and the adapters to sockets, disks and buses.
+
+pub mod node;

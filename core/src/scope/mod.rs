@@ -1,1 +1,9 @@
-//! scope
+//! The read-scope engine: which rows a filter of one reader may return, on every read path.
+//!
+//! What belongs here: the compilation of a filter and its reader into a [`ReadPlan`], and the evaluation of a plan on one row
+//! and the access facts of the moment. What must not: SQL (each store translates a plan in one file), and any second opinion
+//! about access elsewhere (S9).
+
+mod plan;
+
+pub use plan::{Audience, Cut, Gate, Page, PlanView, ReadPlan, Scope, Stamp, gate_of};

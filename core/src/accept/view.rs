@@ -1,0 +1,169 @@
+//! What a decision may know: the view, and the description of it that a store reads. Values only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Standing;
+use super::write::{Slot, TombstoneTarget};
+use crate::channel::{Channel, Member, Role};
+use crate::ids::{ArtifactId, ChannelId, Position, UnixSeconds};
+use crate::nostr::{EventId, Kind, PubKey};
+
+/// What a store reads for one submission, after the locks are held. Every part is read for the submission's community and,
+/// where a membership is meant, for the event's author.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ViewSpec {
+    /// Channels whose row and author's membership are wanted.
+    pub channels: BTreeSet<ChannelId>,
+    /// The artifact whose head is wanted; its home's row and membership come with it.
+    pub artifact: Option<ArtifactId>,
+    /// The event wanted as a conversation anchor (AR-ID-21).
+    pub anchor: Option<EventId>,
+    /// Events that a deletion or removal names by id.
+    pub targets: BTreeSet<EventId>,
+    /// Replaceable or addressable slots that an `a` deletion names.
+    pub target_slots: BTreeSet<Slot>,
+    /// The slot the event itself would fill.
+    pub slot: Option<Slot>,
+    /// The channel whose active members are wanted, ordered by `joined_at_us`, then key.
+    pub roster: Option<ChannelId>,
+    /// The channel whose stored 39000-39002 stamps are wanted.
+    pub state: Option<ChannelId>,
+    /// Recipients whose newest notice stamp is wanted, besides all members of `roster`.
+    pub recipients: BTreeSet<PubKey>,
+    /// Most ledger positions the decision uses beside one per roster member.
+    pub positions: u32,
+}
+
+/// How much the store knows of the submitted event's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Known {
+    /// Nothing.
+    New,
+    /// Accepted before and by this author: stored, superseded, withheld, or expired with only its ledger entry left (H19).
+    Accepted,
+    /// Deleted in advance or afterwards by its author with a kind 5 (NIP-09).
+    Deleted,
+}
+
+/// One channel as the author meets it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChannelView {
+    /// The stored row, deleted ones included.
+    pub channel: Channel,
+    /// The author's active role, if any.
+    pub role: Option<Role>,
+}
+
+/// The acceptance state of one artifact; it holds what later checks compare, since a body may be withheld (H21).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Head {
+    /// The current accepted revision.
+    pub event: EventId,
+    /// Its home channel.
+    pub home: ChannelId,
+    /// The artifact's immutable type.
+    pub artifact_type: String,
+    /// The conversation anchor, if any.
+    pub root: Option<EventId>,
+    /// The current revision is a deletion.
+    pub deleted: bool,
+    /// The current revision is redacted: the artifact is retired.
+    pub redacted: bool,
+}
+
+/// What is known of an anchor candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AnchorFacts {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its channel.
+    pub channel: Option<ChannelId>,
+    /// Deleted, redacted or expired.
+    pub withheld: bool,
+}
+
+/// What is known of an event that a kind 5 or 9005 names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TargetFacts {
+    /// Its id.
+    pub id: EventId,
+    /// Its author.
+    pub author: PubKey,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its created_at.
+    pub created_at: UnixSeconds,
+    /// Its channel.
+    pub channel: Option<ChannelId>,
+    /// Already deleted, redacted or expired.
+    pub withheld: bool,
+    /// The artifact, when the target is the current revision of one.
+    pub head_of: Option<ArtifactId>,
+}
+
+/// What fills a replaceable or addressable slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotFacts {
+    /// The stored event.
+    pub id: EventId,
+    /// Its created_at.
+    pub created_at: UnixSeconds,
+}
+
+/// created_at of the newest stored channel-state events; 0 where none is stored (H33).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateStamps {
+    /// Of 39000.
+    pub metadata: UnixSeconds,
+    /// Of 39001.
+    pub admins: UnixSeconds,
+    /// Of 39002.
+    pub members: UnixSeconds,
+}
+
+/// What a store read for one submission, under the locks of its plan.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// Database clock in microseconds since the Unix epoch.
+    pub clock_us: u64,
+    /// First of the ledger positions reserved for this decision; `positions` of them, plus one per member of `roster`.
+    pub first_position: Position,
+    /// The principal's restrictions.
+    pub standing: Standing,
+    /// How much is known of the event's id.
+    pub known: Known,
+    /// Wanted channels that exist, the artifact's home included.
+    pub channels: BTreeMap<ChannelId, ChannelView>,
+    /// Head of the wanted artifact, if its id was ever used.
+    pub head: Option<Head>,
+    /// The wanted anchor, if stored.
+    pub anchor: Option<AnchorFacts>,
+    /// Wanted targets that are stored.
+    pub targets: BTreeMap<EventId, TargetFacts>,
+    /// What fills the wanted target slots.
+    pub target_slots: BTreeMap<Slot, SlotFacts>,
+    /// What fills the event's own slot.
+    pub slot: Option<SlotFacts>,
+    /// For the event's own slot: created_at up to which its author deleted it with an `a` tag (NIP-09).
+    pub slot_deleted_until: Option<UnixSeconds>,
+    /// Active members of the wanted roster.
+    pub roster: Vec<Member>,
+    /// Stamps of the wanted channel state.
+    pub state: StateStamps,
+    /// Newest notice created_at of the wanted recipients; absent: none.
+    pub notice_stamps: BTreeMap<PubKey, UnixSeconds>,
+}
+
+impl View {
+    /// Database clock in seconds.
+    pub fn clock_secs(&self) -> UnixSeconds {
+        self.clock_us / 1_000_000
+    }
+}
+
+/// Tombstones that could refuse the submitted event itself: its own id, and its own slot.
+pub fn own_tombstones(id: EventId, slot: Option<&Slot>) -> Vec<TombstoneTarget> {
+    let mut targets = vec![TombstoneTarget::Event(id)];
+    targets.extend(slot.cloned().map(TombstoneTarget::Slot));
+    targets
+}

@@ -1,0 +1,3 @@
+//! The driver and its ports. Nothing here names a socket, a database or an executor.
+
+pub mod ports;
