@@ -71,6 +71,16 @@ pub const PAGE_ROWS_MAX: u32 = 100;
 pub const PAGE_BYTES_MAX: usize = 262_144;
 /// Positions read by one live read.
 pub const LIVE_BATCH_MAX: usize = 256;
+/// Bytes of serialised events read by one live read.
+pub const LIVE_BYTES_MAX: usize = 1_048_576;
+/// Positions a subscription or topic remembers to recognise a repeated signal.
+pub const RECENT_POSITIONS_MAX: usize = 1_024;
+/// Ephemeral events that wait for one access read.
+pub const EPHEMERAL_WAITING_MAX: usize = 256;
+/// Milliseconds between two refreshes of the ledger cursor from which a loss is made good.
+pub const CURSOR_REFRESH_MS: u64 = 30_000;
+/// First and largest delay in milliseconds before a failed publish or read is tried again.
+pub const RETRY_DELAY_MS: (u64, u64) = (50, 5_000);
 /// Unsent bytes per connection (`HOLDFAST_SEND_QUEUE_BYTES`).
 pub const SEND_QUEUE_BYTES_DEFAULT: usize = 4_194_304;
 /// Unsent frames per connection.
@@ -79,8 +89,8 @@ pub const SEND_QUEUE_FRAMES_MAX: usize = 4_096;
 pub const CONTROL_RESERVE_BYTES: usize = 65_536;
 /// Milliseconds without any byte taken by a peer whose queue is not empty, after which its connection is closed.
 pub const SEND_STALL_MS: u64 = 30_000;
-/// Events of one connection that wait for their commit at the same time; the reader pauses beyond it.
-pub const SUBMITS_IN_FLIGHT_MAX: usize = 64;
+/// Messages of one connection that are not yet dealt with; the reader pauses beyond it.
+pub const MESSAGES_IN_FLIGHT_MAX: usize = 64;
 /// Members of one channel.
 pub const CHANNEL_MEMBERS_MAX: usize = 10_000;
 /// Bytes of a channel name.

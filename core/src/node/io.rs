@@ -121,6 +121,8 @@ pub struct LiveQuery {
     pub channels: BTreeSet<ChannelId>,
     /// Keys whose active roles in all these channels are wanted.
     pub keys: BTreeSet<PubKey>,
+    /// Bytes of serialised events after which no further event is read; the first one is always read.
+    pub bytes_max: usize,
 }
 
 /// What a live read returns, all from one snapshot.
@@ -132,6 +134,8 @@ pub struct LiveRows {
     pub channels: BTreeMap<ChannelId, Channel>,
     /// Active roles of the asked keys in these channels.
     pub roles: BTreeMap<(ChannelId, PubKey), Role>,
+    /// Asked positions that the byte bound left unread.
+    pub left: BTreeSet<Position>,
     /// Database clock in seconds, for expiry (NIP-40).
     pub clock_secs: u64,
 }
@@ -418,6 +422,12 @@ pub enum Effect {
         conn: ConnId,
         /// Why.
         reason: CloseReason,
+    },
+    /// One message of this connection is dealt with; the reader may take one more. Each `Input::Message` of a living
+    /// connection brings exactly one credit.
+    Credit {
+        /// Whose.
+        conn: ConnId,
     },
     /// Decide and write an event.
     Submit {
