@@ -14,7 +14,8 @@ pub use view::{
     AnchorFacts, ChannelView, Head, Known, SlotFacts, StateStamps, TargetFacts, View, ViewSpec,
 };
 pub use write::{
-    Change, Decision, LedgerRow, RelayKey, Rejection, Slot, StoredEvent, TombstoneTarget, WithheldCause, Write,
+    Change, Decision, LedgerRow, Rejection, RelayKey, Slot, StoredEvent, TombstoneTarget,
+    WithheldCause, Write,
 };
 
 use std::collections::BTreeSet;
@@ -45,7 +46,11 @@ pub struct Standing {
 impl Standing {
     /// A principal without restrictions.
     pub fn fine() -> Standing {
-        Standing { banned: false, timed_out_until: None, missing_scopes: BTreeSet::new() }
+        Standing {
+            banned: false,
+            timed_out_until: None,
+            missing_scopes: BTreeSet::new(),
+        }
     }
 }
 

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Standing;
-use super::write::{Slot, TombstoneTarget};
+use super::write::Slot;
 use crate::channel::{Channel, Member, Role};
 use crate::ids::{ArtifactId, ChannelId, Position, UnixSeconds};
 use crate::nostr::{EventId, Kind, PubKey};
 
 /// What a store reads for one submission, after the locks are held. Every part is read for the submission's community and,
-/// where a membership is meant, for the event's author.
+/// where a membership is meant, for the event's author. How much is known of the event's own id, and whether its author deleted
+/// that id or its slot in advance, is always read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ViewSpec {
     /// Channels whose row and author's membership are wanted.
@@ -159,11 +160,4 @@ impl View {
     pub fn clock_secs(&self) -> UnixSeconds {
         self.clock_us / 1_000_000
     }
-}
-
-/// Tombstones that could refuse the submitted event itself: its own id, and its own slot.
-pub fn own_tombstones(id: EventId, slot: Option<&Slot>) -> Vec<TombstoneTarget> {
-    let mut targets = vec![TombstoneTarget::Event(id)];
-    targets.extend(slot.cloned().map(TombstoneTarget::Slot));
-    targets
 }

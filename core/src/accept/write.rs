@@ -35,7 +35,9 @@ impl RelayKey {
 
 impl fmt::Debug for RelayKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayKey").field("public", &self.public).finish_non_exhaustive()
+        f.debug_struct("RelayKey")
+            .field("public", &self.public)
+            .finish_non_exhaustive()
     }
 }
 

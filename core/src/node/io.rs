@@ -7,7 +7,9 @@ use std::sync::Arc;
 use crate::accept::{Change, Rejection, Submission};
 use crate::channel::{Channel, Role};
 use crate::ids::{ArtifactId, ChannelId, CommunityId, Position};
-use crate::nostr::{ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame};
+use crate::nostr::{
+    ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame,
+};
 use crate::scope::{Audience, Cut, ReadPlan, Stamp};
 
 /// One WebSocket connection of this process; never reused while the process lives.
@@ -276,7 +278,10 @@ impl CloseReason {
         match self {
             CloseReason::AuthTimeout => (1008, "auth-required: no authentication in time"),
             CloseReason::AuthTries => (1008, "auth-required: too many failed attempts"),
-            CloseReason::SlowReader => (1008, "error: send queue full, read faster or subscribe to less"),
+            CloseReason::SlowReader => (
+                1008,
+                "error: send queue full, read faster or subscribe to less",
+            ),
             CloseReason::Restarting => (1012, "relay restarting"),
         }
     }

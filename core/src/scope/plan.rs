@@ -132,9 +132,11 @@ impl Cut {
     pub fn covers(&self, stamp: &Stamp) -> bool {
         match self {
             Cut::Position(upto) => stamp.position <= *upto,
-            Cut::Snapshot { xmin, xmax, in_progress } => {
-                stamp.xid < *xmin || (stamp.xid < *xmax && !in_progress.contains(&stamp.xid))
-            }
+            Cut::Snapshot {
+                xmin,
+                xmax,
+                in_progress,
+            } => stamp.xid < *xmin || (stamp.xid < *xmax && !in_progress.contains(&stamp.xid)),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::pin::Pin;
 use holdfast_core::accept::Submission;
 use holdfast_core::ids::{CommunityId, Now};
 use holdfast_core::node::{
-    BusGeneration, BusMessage, HistoryPage, LedgerPage, LiveQuery, LiveRows, QueryAnswer, QueryKind, ReadFailure,
-    SubmitOutcome, Topic,
+    BusGeneration, BusMessage, HistoryPage, LedgerPage, LiveQuery, LiveRows, QueryAnswer,
+    QueryKind, ReadFailure, SubmitOutcome, Topic,
 };
 use holdfast_core::scope::{Cut, ReadPlan};
 
@@ -38,13 +38,25 @@ pub trait Store: Send + Sync + 'static {
     fn submit(&self, submission: Submission) -> BoxFuture<SubmitOutcome>;
 
     /// Opens one snapshot for all plans. Errors: `Busy` when no place became free in time, `Store`.
-    fn open_history(&self, plans: Vec<ReadPlan>) -> BoxFuture<Result<Box<dyn History>, ReadFailure>>;
+    fn open_history(
+        &self,
+        plans: Vec<ReadPlan>,
+    ) -> BoxFuture<Result<Box<dyn History>, ReadFailure>>;
 
     /// Answers a one-shot query in one snapshot within `budget_ms`; nothing partial is ever returned (AR-CUR-23).
-    fn query(&self, kind: QueryKind, plans: Vec<ReadPlan>, budget_ms: u64) -> BoxFuture<Result<QueryAnswer, ReadFailure>>;
+    fn query(
+        &self,
+        kind: QueryKind,
+        plans: Vec<ReadPlan>,
+        budget_ms: u64,
+    ) -> BoxFuture<Result<QueryAnswer, ReadFailure>>;
 
     /// Reads events by position and access facts, in one snapshot, on the writer's newest committed state.
-    fn live(&self, community: CommunityId, query: LiveQuery) -> BoxFuture<Result<LiveRows, ReadFailure>>;
+    fn live(
+        &self,
+        community: CommunityId,
+        query: LiveQuery,
+    ) -> BoxFuture<Result<LiveRows, ReadFailure>>;
 
     /// Reads the ledger rows committed since a cursor, at most a bounded page; without a cursor, only the present one.
     fn ledger(&self, after: Option<Cut>) -> BoxFuture<Result<LedgerPage, ReadFailure>>;
@@ -57,7 +69,11 @@ pub trait Store: Send + Sync + 'static {
 pub trait History: Send + 'static {
     /// The next page: at most `rows_max` rows and `bytes_max` bytes, at least one row unless none is left. After the page with
     /// `end`, or after a failure, the snapshot is closed and no page follows.
-    fn next(&mut self, rows_max: u32, bytes_max: usize) -> BoxFuture<Result<HistoryPage, ReadFailure>>;
+    fn next(
+        &mut self,
+        rows_max: u32,
+        bytes_max: usize,
+    ) -> BoxFuture<Result<HistoryPage, ReadFailure>>;
 }
 
 /// Signals between processes.
@@ -124,7 +140,13 @@ pub trait Guard: Send + Sync + 'static {
     fn claim(&self, key: String, now_secs: u64, until_secs: u64) -> BoxFuture<Claim>;
 
     /// Takes one unit of a bucket that holds `limit` units per `window_secs`.
-    fn spend(&self, bucket: String, now_secs: u64, limit: u32, window_secs: u64) -> BoxFuture<Spend>;
+    fn spend(
+        &self,
+        bucket: String,
+        now_secs: u64,
+        limit: u32,
+        window_secs: u64,
+    ) -> BoxFuture<Spend>;
 }
 
 /// The time.
