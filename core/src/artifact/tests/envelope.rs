@@ -99,7 +99,7 @@ fn d_and_h_are_canonical_uuids() {
 
 #[test]
 fn type_examples() {
-    rules!("AR-ENV-7", "AR-ENV-8", "AR-ENV-23");
+    rules!("AR-ENV-7", "AR-ENV-8");
     let longest = format!("a.{}", "b".repeat(126));
     for accepted in [
         "a.b_c-1",
@@ -342,7 +342,6 @@ fn tag_limits() {
 
 #[test]
 fn an_empty_tag_is_refused() {
-    rules!("AR-ENV-20");
     let mut event = Rev::new("create").event();
     event.tags.push(Vec::new());
     assert_eq!(Envelope::parse(&event), Err(EnvelopeError::EmptyTag));
@@ -405,7 +404,6 @@ fn auth_tags_are_verified_against_author_time_and_kind() {
 /// Each fault alone, in the order in which they are looked for. The empty tag has its own test, since no parsed event has one.
 #[test]
 fn the_first_of_two_faults_is_named() {
-    rules!("AR-ENV-20");
     type Spoil = fn(Rev) -> Rev;
     let faults: [(Spoil, EnvelopeError); 14] = [
         (
