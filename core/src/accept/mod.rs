@@ -5,14 +5,23 @@
 //! applies. What must not: SQL, signature checks, knowledge of sockets. Channel commands are decided in `channel`, artifact
 //! revisions in `artifact`; this room calls them.
 
+mod admit;
+mod class;
+mod decide;
+pub mod gate;
+mod list;
+mod message;
 mod plan;
 mod view;
 mod write;
 
+pub use admit::admit;
+pub use decide::decide;
 pub use plan::{Locks, Plan, plan};
 pub use view::{
     AnchorFacts, ChannelView, Head, Known, SlotFacts, StateStamps, TargetFacts, View, ViewSpec,
 };
+pub(crate) use write::expiration;
 pub use write::{
     Change, Decision, LedgerRow, Rejection, RelayKey, Slot, StoredEvent, TombstoneTarget,
     WithheldCause, Write,

@@ -2,24 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use super::Submission;
 use super::view::ViewSpec;
-use super::write::Slot;
+use super::{Slot, Submission, message};
 use crate::ids::{ArtifactId, ChannelId};
-use crate::nostr::PubKey;
+use crate::nostr::{EventId, PubKey, kinds};
 
 /// What a store with concurrent writers locks before it reads the view (S2a); a store with one writer holds them all by nature.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Locks {
     /// Channels posted to.
     pub shared_channels: BTreeSet<ChannelId>,
-    /// Channels whose membership, visibility, archive, deletion or metadata change.
+    /// Channels whose membership, visibility, archive, deletion or metadata change, and channels from which a moderator
+    /// removes an event: what it names must not cease to be an artifact's head meanwhile.
     pub exclusive_channels: BTreeSet<ChannelId>,
     /// Artifacts whose head advances or whose revision is redacted.
     pub artifacts: BTreeSet<ArtifactId>,
+    /// Ids that are stored, deleted or removed: a deletion and the event it names never miss each other, and of two
+    /// submissions of one event the second finds the first.
+    pub events: BTreeSet<EventId>,
     /// Slots that are filled or deleted.
     pub slots: BTreeSet<Slot>,
-    /// Recipients of notices, besides all members of the view's roster.
+    /// Recipients of notices.
     pub recipients: BTreeSet<PubKey>,
 }
 
@@ -34,6 +37,13 @@ pub struct Plan {
 
 /// The plan of a submission that [`super::admit`] let through.
 pub fn plan(submission: &Submission) -> Plan {
-    let _ = submission;
-    Plan::default()
+    let event = &submission.event;
+    let mut plan = Plan::default();
+    if !kinds::is_ephemeral(event.kind) {
+        plan.locks.events.insert(event.id);
+    }
+    if event.kind != kinds::ARTIFACT {
+        message::plan_into(event, &mut plan);
+    }
+    plan
 }

@@ -27,11 +27,14 @@ pub struct ViewSpec {
     pub slot: Option<Slot>,
     /// The channel whose active members are wanted, ordered by `joined_at_us`, then key.
     pub roster: Option<ChannelId>,
-    /// The channel whose stored 39000-39002 stamps are wanted.
+    /// The channel whose stored 39000-39002 are wanted.
     pub state: Option<ChannelId>,
-    /// Recipients whose newest notice stamp is wanted, besides all members of `roster`.
+    /// Recipients whose newest notice stamp is wanted.
     pub recipients: BTreeSet<PubKey>,
-    /// Most ledger positions the decision uses beside one per roster member.
+    /// Every member of `roster` may receive a notice: their stamps are wanted as well, and they are locked like the
+    /// recipients of [`super::Locks`].
+    pub roster_notices: bool,
+    /// Most ledger positions the decision uses; with `roster_notices`, one more per roster member.
     pub positions: u32,
 }
 
@@ -98,11 +101,13 @@ pub struct TargetFacts {
     pub channel: Option<ChannelId>,
     /// Already deleted, redacted or expired.
     pub withheld: bool,
-    /// The artifact, when the target is the current revision of one.
-    pub head_of: Option<ArtifactId>,
+    /// The artifact of which it is a revision (45010).
+    pub artifact: Option<ArtifactId>,
+    /// It is the current revision of that artifact.
+    pub current: bool,
 }
 
-/// What fills a replaceable or addressable slot.
+/// The event that fills a replaceable or addressable slot: neither superseded nor deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotFacts {
     /// The stored event.
@@ -111,15 +116,15 @@ pub struct SlotFacts {
     pub created_at: UnixSeconds,
 }
 
-/// created_at of the newest stored channel-state events; 0 where none is stored (H33).
+/// The stored channel-state events of a channel; their successors are later than they are (H33).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateStamps {
-    /// Of 39000.
-    pub metadata: UnixSeconds,
-    /// Of 39001.
-    pub admins: UnixSeconds,
-    /// Of 39002.
-    pub members: UnixSeconds,
+    /// 39000.
+    pub metadata: Option<SlotFacts>,
+    /// 39001.
+    pub admins: Option<SlotFacts>,
+    /// 39002.
+    pub members: Option<SlotFacts>,
 }
 
 /// What a store read for one submission, under the locks of its plan.
@@ -127,7 +132,7 @@ pub struct StateStamps {
 pub struct View {
     /// Database clock in microseconds since the Unix epoch.
     pub clock_us: u64,
-    /// First of the ledger positions reserved for this decision; `positions` of them, plus one per member of `roster`.
+    /// First of the ledger positions reserved for this decision, as many as `positions` asks for.
     pub first_position: Position,
     /// The principal's restrictions.
     pub standing: Standing,

@@ -1,11 +1,13 @@
 //! What a decision asks of a store: the closed list of writes, and the answer for the sender. Values only.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::view::Head;
 use crate::channel::{Channel, Member};
 use crate::ids::{ArtifactId, ChannelId, Position, UnixSeconds};
-use crate::nostr::{Event, EventId, Kind, PubKey, SecretKey};
+use crate::nostr::event::CREATED_AT_MAX;
+use crate::nostr::{Event, EventId, Kind, PubKey, SecretKey, kinds};
 use crate::scope::Audience;
 
 /// The relay's signing key, with its public half at hand. Debug output shows the public half only.
@@ -52,6 +54,24 @@ pub struct Slot {
     pub d: String,
 }
 
+impl Slot {
+    /// The slot that an event fills: of a replaceable or addressable kind, by its first `d` tag only (NIP-01, S07).
+    pub fn of(event: &Event) -> Option<Slot> {
+        let d = if kinds::is_replaceable(event.kind) {
+            ""
+        } else if kinds::is_addressable(event.kind) {
+            event.d_value()
+        } else {
+            return None;
+        };
+        Some(Slot {
+            kind: event.kind,
+            author: event.pubkey,
+            d: d.to_owned(),
+        })
+    }
+}
+
 /// What a kind 5 deletes for good.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TombstoneTarget {
@@ -70,7 +90,8 @@ pub struct StoredEvent {
     pub channel: Option<ChannelId>,
     /// Who may see it beyond the channel rule.
     pub audience: Audience,
-    /// Index terms in tag order: (name, first value); single-letter names on all kinds, every name on 45010 and 45011.
+    /// Index terms in tag order, each once: (name, first value); single-letter names on all kinds, every name on 45010 and
+    /// 45011.
     pub terms: Vec<(String, String)>,
     /// Not served from this time on (NIP-40); none for kinds on which `expiration` means nothing to the relay.
     pub expires_at: Option<UnixSeconds>,
@@ -82,6 +103,53 @@ pub struct StoredEvent {
     pub position: Position,
 }
 
+impl StoredEvent {
+    /// The event with all that its own tags say to the store: index terms, expiry and slot. Readers of the channel see it, and it
+    /// belongs to no artifact; the caller changes what differs.
+    pub fn new(event: Event, channel: Option<ChannelId>, position: Position) -> StoredEvent {
+        let artifact_kind = matches!(event.kind, kinds::ARTIFACT | kinds::ARTIFACT_MOVED);
+        let mut seen = BTreeSet::new();
+        let terms = event
+            .tags
+            .iter()
+            .filter_map(|tag| Some((tag.first()?.clone(), tag.get(1)?.clone())))
+            .filter(|(name, _)| artifact_kind || is_single_letter(name))
+            .filter(|term| seen.insert(term.clone()))
+            .collect();
+        let expires_at = if artifact_kind {
+            None
+        } else {
+            expiration(&event)
+        };
+        let slot = Slot::of(&event);
+        StoredEvent {
+            event,
+            channel,
+            audience: Audience::Readers,
+            terms,
+            expires_at,
+            slot,
+            artifact: None,
+            position,
+        }
+    }
+}
+
+/// The time from which an event is not served any more (NIP-40): the first `expiration` value, if it is a decimal number that a
+/// database can hold; anything else never comes.
+pub(crate) fn expiration(event: &Event) -> Option<UnixSeconds> {
+    let value = event.first_value("expiration")?;
+    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
+    value
+        .parse()
+        .ok()
+        .filter(|until| digits && *until <= CREATED_AT_MAX)
+}
+
+fn is_single_letter(name: &str) -> bool {
+    matches!(name.as_bytes(), [letter] if letter.is_ascii_alphabetic())
+}
+
 /// Why an event is withheld from every read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WithheldCause {
@@ -89,7 +157,8 @@ pub enum WithheldCause {
     Superseded,
     /// Its author deleted it (kind 5).
     Deleted,
-    /// A channel moderator or its author removed it (9005); for an artifact revision this is redaction.
+    /// A channel moderator or its author removed it (9005), for an artifact revision this is redaction; or it described a
+    /// channel that was deleted (9008).
     Removed,
 }
 
