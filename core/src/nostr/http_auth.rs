@@ -101,7 +101,7 @@ pub fn read_http_auth(decoded: &[u8]) -> Result<Event, HttpAuthProblem> {
 /// requests that need it call [`require_payload`] as well.
 ///
 /// # Errors
-/// [`HttpAuthProblem::Failed`], with the first in the order of [`HttpAuthFailure`].
+/// [`HttpAuthProblem::Failed`]: kind, time, URL, method and payload are judged in this order.
 pub fn check_http_auth(
     event: &Event,
     method: &str,

@@ -7,9 +7,8 @@ use std::fmt;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Characters of a peer's own text that a reason repeats; the rest is cut, so that no answer grows with the request.
-pub(crate) const ECHO_CHARS_MAX: usize = 64;
-/// Characters of a reason built from a parser's message, which may repeat the peer's text.
+/// Characters of a peer's own text, or of a parser's message that may repeat it, in a reason; the rest is cut, so that no
+/// answer grows with the request.
 const REASON_CHARS_MAX: usize = 200;
 
 /// One object: its keys in the order written, repetitions included, with the unread text of each value.
@@ -57,7 +56,7 @@ pub(crate) fn reason(error: &serde_json::Error) -> String {
 
 /// The peer's own text as a reason may repeat it.
 pub(crate) fn echo(text: &str) -> String {
-    cut(text, ECHO_CHARS_MAX).to_owned()
+    cut(text, REASON_CHARS_MAX).to_owned()
 }
 
 /// The first `chars_max` characters of `text`.

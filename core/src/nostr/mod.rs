@@ -25,3 +25,6 @@ pub use key::{Draft, SecretKey, SecretKeyError, Verifier};
 pub use message::{ClientMessage, FrameProblem, SubId, SubIdText};
 pub use relay_frame::RelayFrame;
 pub use url::{UrlError, WebUrl};
+
+#[cfg(test)]
+mod tests;
