@@ -18,7 +18,6 @@ fn list(count: usize) -> String {
 
 #[test]
 fn every_part_of_a_query_stays_visible() {
-    rules!("AR-CUR-10", "AR-CUR-12");
     let filter = read(
         r##"{"artifact":"current","kinds":[45010],"limit":1,"offset":0,"#h":["c"],"#project":["A","B","A"],"#P":["x"]}"##,
     );
@@ -45,7 +44,7 @@ fn every_part_of_a_query_stays_visible() {
 
 #[test]
 fn views_are_three_and_two_of_them_need_ids() {
-    rules!("AR-CUR-5", "AR-HEAD-2");
+    rules!("AR-HEAD-2");
     assert_eq!(
         read(r##"{"artifact":"history","#d":["x"]}"##).view,
         ArtifactView::History
@@ -83,6 +82,7 @@ fn views_are_three_and_two_of_them_need_ids() {
 #[test]
 fn kinds_can_only_be_the_revision_kind() {
     rules!("AR-SYNC-REQ-12");
+    assert!(read(r#"{"artifact":"current","kinds":[45010]}"#).kinds_given);
     for bad in [
         "[]",
         "[45011]",
@@ -101,7 +101,7 @@ fn kinds_can_only_be_the_revision_kind() {
 
 #[test]
 fn unknown_keys_are_never_ignored() {
-    rules!("AR-CUR-21", "AR-CUR-22", "AR-SYNC-REQ-14");
+    rules!("AR-CUR-21", "AR-CUR-22");
     for key in [
         "since", "until", "authors", "ids", "search", "foo", "", "h", "query",
     ] {

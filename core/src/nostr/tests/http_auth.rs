@@ -7,7 +7,6 @@ use crate::nostr::http_auth::{
     HttpAuthProblem, check_http_auth, credentials, read_http_auth, require_payload,
 };
 use crate::nostr::{EventError, WebUrl, kinds};
-use crate::rules;
 
 const NOW: u64 = 1_700_000_000;
 const BODY: &[u8] = b"[{}]";
@@ -41,7 +40,6 @@ fn names(u: &str, own: &str) -> bool {
 
 #[test]
 fn the_url_is_exactly_that_of_the_request() {
-    rules!("CL-SNAP-19");
     let own = "wss://example.com:3443";
     assert!(names("https://example.com:3443/query", own));
     assert!(
@@ -97,7 +95,6 @@ fn a_wrong_url_is_answered_with_both() {
 
 #[test]
 fn method_payload_and_tags_are_judged() {
-    rules!("CL-SNAP-19");
     let own = "wss://example.com";
     let u: &[&str] = &["u", "https://example.com/query"];
     let method: &[&str] = &["method", "POST"];
@@ -142,7 +139,6 @@ fn method_payload_and_tags_are_judged() {
 
 #[test]
 fn some_requests_need_the_payload() {
-    rules!("CL-PUB-15");
     let bare = signed(kinds::HTTP_AUTH, NOW, &[&["u", "x"]], "");
     let problem = require_payload(&bare).unwrap_err();
     assert_eq!(problem.to_string(), "NIP-98: missing payload tag");

@@ -3,7 +3,6 @@
 use super::{secret, tags};
 use crate::nostr::oa::{Attestation, KindClauses, OaError, signed_message};
 use crate::nostr::{Draft, Event, SecretKey, Tag, Verifier};
-use crate::rules;
 
 const CONDITIONS: &str = "kind=1&created_at<1713957000";
 const SIG: &str = "8b7df2575caf0a108374f8471722b233c53f9ff827a8b0f91861966c3b9dd5cb\
@@ -37,7 +36,6 @@ fn verify(tag: &Tag, created_at: u64, kinds: KindClauses) -> Result<(), OaError>
 
 #[test]
 fn the_published_vector_verifies() {
-    rules!("AR-DEL-4");
     assert_eq!(
         owner().public_key().to_string(),
         "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
@@ -228,7 +226,6 @@ fn every_condition_holds_for_the_event_it_comes_with() {
 
 #[test]
 fn the_owner_signed_for_this_agent_and_these_conditions() {
-    rules!("AR-DEL-4");
     let attestation = Attestation::from_tag(&tag("kind=1")).unwrap();
     let verify =
         |key: &SecretKey| attestation.verify(&key.public_key(), 5, KindClauses::Ignore, &Verifier);
