@@ -11,11 +11,13 @@ pub fn decide(submission: &Submission, view: &View, _policy: &Policy) -> Decisio
             "invalid: not supported: kind 45010".to_owned(),
         ));
     }
+    if view.deleted {
+        return Decision::Reject(message::deleted());
+    }
     match view.known {
         Known::Accepted => Decision::Already {
             message: "duplicate: already have this event".to_owned(),
         },
-        Known::Deleted => Decision::Reject(message::deleted()),
         Known::New => message::decide(submission, view).unwrap_or_else(Decision::Reject),
     }
 }

@@ -45,8 +45,6 @@ pub enum Known {
     New,
     /// Accepted before and by this author: stored, superseded, withheld, or expired with only its ledger entry left (H19).
     Accepted,
-    /// Deleted in advance or afterwards by its author with a kind 5 (NIP-09).
-    Deleted,
 }
 
 /// One channel as the author meets it.
@@ -138,6 +136,8 @@ pub struct View {
     pub standing: Standing,
     /// How much is known of the event's id.
     pub known: Known,
+    /// The event's author deleted its id with a kind 5, before it came or afterwards (NIP-09).
+    pub deleted: bool,
     /// Wanted channels that exist, the artifact's home included.
     pub channels: BTreeMap<ChannelId, ChannelView>,
     /// Head of the wanted artifact, if its id was ever used.
