@@ -32,7 +32,7 @@ pub(crate) fn class_of(kind: Kind, profile: Profile) -> Class {
     match kind {
         kinds::AUTH | kinds::HTTP_AUTH => Class::Proof,
         kinds::MEMBER_ADDED | kinds::MEMBER_REMOVED => Class::Notice,
-        kind if is_relay_only(kind) => Class::RelayOnly,
+        kind if kinds::is_relay_signed(kind) => Class::RelayOnly,
         kinds::ARTIFACT => Class::Artifact,
         kind if is_command(kind) => Class::Command,
         kinds::RELAY_ADD_MEMBER..=kinds::RELAY_SET_ICON
@@ -71,22 +71,6 @@ pub(crate) fn needs_channel(kind: Kind) -> bool {
             | kinds::STREAM_MESSAGE_EDIT
             | kinds::FORUM_POST
             | kinds::FORUM_COMMENT
-    )
-}
-
-/// 39005-39007 are overlays of channel state, 30622 lists hidden direct message channels, 40901 and 40902 are summaries; they
-/// are reserved although this relay makes none.
-fn is_relay_only(kind: Kind) -> bool {
-    matches!(
-        kind,
-        kinds::CHANNEL_METADATA..=kinds::CHANNEL_ROLES
-            | 39005..=kinds::MEMBERSHIP_PUBLIC
-            | kinds::ARTIFACT_MOVED
-            | kinds::RELAY_MEMBERS
-            | 30622
-            | kinds::SYSTEM_MESSAGE
-            | 40901
-            | 40902
     )
 }
 

@@ -133,3 +133,21 @@ pub const fn is_ephemeral(kind: Kind) -> bool {
 pub const fn is_addressable(kind: Kind) -> bool {
     matches!(kind, 30_000..=39_999)
 }
+
+/// Whether only the relay signs events of this kind. 39005 to 39007 are overlays of channel state, 30622 lists hidden direct
+/// message channels, 40901 and 40902 are summaries: reserved, although this relay makes none.
+pub const fn is_relay_signed(kind: Kind) -> bool {
+    matches!(
+        kind,
+        CHANNEL_METADATA..=CHANNEL_ROLES
+            | 39_005..=MEMBERSHIP_PUBLIC
+            | MEMBER_ADDED
+            | MEMBER_REMOVED
+            | ARTIFACT_MOVED
+            | RELAY_MEMBERS
+            | SYSTEM_MESSAGE
+            | 30_622
+            | 40_901
+            | 40_902
+    )
+}
