@@ -3,10 +3,10 @@
 
 use super::class::{Class, class_of, needs_channel};
 use super::gate::{self, Place};
-use super::{Policy, Profile, Rejection, Submission, expiration};
+use super::{Policy, Profile, Rejection, Submission};
 use crate::limits;
 use crate::nostr::{Event, kinds};
-use crate::scope::gate_of;
+use crate::scope::{expires_at, gate_of};
 
 /// Decides whether a submission may go to the store at all.
 ///
@@ -30,7 +30,7 @@ pub fn admit(submission: &Submission, policy: &Policy) -> Result<(), Rejection> 
         return Err(invalid("too many tags"));
     }
     check_tags(event, policy.profile)?;
-    match expiration(event) {
+    match expires_at(event) {
         Some(until) if until <= submission.received_at => Err(invalid("event has expired")),
         _ => Ok(()),
     }

@@ -21,7 +21,6 @@ pub use plan::{Locks, Plan, plan};
 pub use view::{
     AnchorFacts, ChannelView, Head, Known, SlotFacts, StateStamps, TargetFacts, View, ViewSpec,
 };
-pub(crate) use write::expiration;
 pub use write::{
     Change, Decision, LedgerRow, Rejection, RelayKey, Slot, StoredEvent, TombstoneTarget,
     WithheldCause, Write,

@@ -1,14 +1,12 @@
 //! What a decision asks of a store: the closed list of writes, and the answer for the sender. Values only.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use super::view::Head;
 use crate::channel::{Channel, Member};
 use crate::ids::{ArtifactId, ChannelId, Position, UnixSeconds};
-use crate::nostr::event::CREATED_AT_MAX;
 use crate::nostr::{Event, EventId, Kind, PubKey, SecretKey, kinds};
-use crate::scope::Audience;
+use crate::scope::{self, Audience};
 
 /// The relay's signing key, with its public half at hand. Debug output shows the public half only.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -107,20 +105,8 @@ impl StoredEvent {
     /// The event with all that its own tags say to the store: index terms, expiry and slot. Readers of the channel see it, and it
     /// belongs to no artifact; the caller changes what differs.
     pub fn new(event: Event, channel: Option<ChannelId>, position: Position) -> StoredEvent {
-        let artifact_kind = matches!(event.kind, kinds::ARTIFACT | kinds::ARTIFACT_MOVED);
-        let mut seen = BTreeSet::new();
-        let terms = event
-            .tags
-            .iter()
-            .filter_map(|tag| Some((tag.first()?.clone(), tag.get(1)?.clone())))
-            .filter(|(name, _)| artifact_kind || is_single_letter(name))
-            .filter(|term| seen.insert(term.clone()))
-            .collect();
-        let expires_at = if artifact_kind {
-            None
-        } else {
-            expiration(&event)
-        };
+        let terms = scope::index_terms(&event);
+        let expires_at = scope::expires_at(&event);
         let slot = Slot::of(&event);
         StoredEvent {
             event,
@@ -133,21 +119,6 @@ impl StoredEvent {
             position,
         }
     }
-}
-
-/// The time from which an event is not served any more (NIP-40): the first `expiration` value, if it is a decimal number that a
-/// database can hold; anything else never comes.
-pub(crate) fn expiration(event: &Event) -> Option<UnixSeconds> {
-    let value = event.first_value("expiration")?;
-    let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-    value
-        .parse()
-        .ok()
-        .filter(|until| digits && *until <= CREATED_AT_MAX)
-}
-
-fn is_single_letter(name: &str) -> bool {
-    matches!(name.as_bytes(), [letter] if letter.is_ascii_alphabetic())
 }
 
 /// Why an event is withheld from every read.
