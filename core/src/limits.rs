@@ -50,6 +50,8 @@ pub const ARTIFACT_VALUES_MAX: usize = 256;
 pub const ARTIFACT_PAGE_MAX: u32 = 1_000;
 /// Artifact query page where no limit is given.
 pub const ARTIFACT_PAGE_DEFAULT: u32 = 100;
+/// Artifact head query page where no limit is given: a row for each artifact that such a query can name (AR-HEAD-3, AR-HEAD-8).
+pub const ARTIFACT_HEAD_PAGE_DEFAULT: u32 = ARTIFACT_VALUES_MAX as u32;
 /// Largest artifact query offset.
 pub const ARTIFACT_OFFSET_MAX: u32 = 10_000;
 /// Execution budget of an artifact query in milliseconds (AR-CUR-20).
@@ -109,6 +111,7 @@ const _: () = {
     assert!(FRAME_BYTES_MAX <= BODY_BYTES_MAX);
     assert!(PAGE_BYTES_MAX + FRAME_BYTES_MAX + CONTROL_RESERVE_BYTES < SEND_QUEUE_BYTES_DEFAULT);
     assert!(ARTIFACT_PAGE_DEFAULT <= ARTIFACT_PAGE_MAX);
+    assert!(ARTIFACT_HEAD_PAGE_DEFAULT <= ARTIFACT_PAGE_MAX);
     assert!(ARTIFACT_TAGS_MAX <= EVENT_TAGS_MAX);
     assert!(ARTIFACT_TAG_VALUE_BYTES_MAX < ARTIFACT_TAG_BYTES_MAX);
     assert!(ARTIFACT_TITLE_BYTES_MAX < ARTIFACT_TAG_VALUE_BYTES_MAX);

@@ -4,8 +4,12 @@
 //! and the access facts of the moment. What must not: SQL (each store translates a plan in one file), and any second opinion
 //! about access elsewhere (S9).
 
+mod compile;
+mod eval;
 mod index;
 mod plan;
 
+pub use compile::{Refusal, compile, compile_artifact};
+pub use eval::{Access, Row, admits};
 pub use index::{expires_at, index_terms};
 pub use plan::{Audience, Cut, Gate, Page, PlanView, ReadPlan, Scope, Stamp, gate_of};
