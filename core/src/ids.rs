@@ -26,6 +26,15 @@ impl Uuid {
         }
     }
 
+    /// The UUID of version 8 that a hash names: its first sixteen bytes with the version and variant of RFC 9562 set.
+    pub fn from_hash(hash: &[u8; 32]) -> Uuid {
+        let mut bytes = [0u8; 16];
+        bytes.copy_from_slice(&hash[..16]);
+        bytes[6] = (bytes[6] & 0x0f) | 0x80;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        Uuid(bytes)
+    }
+
     /// The sixteen bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -2,8 +2,10 @@
 //! tags. Whatever depends on a channel or on stored events does not belong here.
 
 use super::class::{Class, class_of, needs_channel};
+use super::deletion::DeletionTargets;
 use super::gate::{self, Place};
 use super::{Policy, Profile, Rejection, Submission};
+use crate::channel::Command;
 use crate::limits;
 use crate::nostr::{Event, kinds};
 use crate::scope::{expires_at, gate_of};
@@ -29,7 +31,7 @@ pub fn admit(submission: &Submission, policy: &Policy) -> Result<(), Rejection> 
     if event.tags.len() > limits::EVENT_TAGS_MAX {
         return Err(invalid("too many tags"));
     }
-    check_tags(event, policy.profile)?;
+    check_tags(event, class, policy.profile)?;
     match expires_at(event) {
         Some(until) if until <= submission.received_at => Err(invalid("event has expired")),
         _ => Ok(()),
@@ -42,16 +44,12 @@ fn invalid(reason: &str) -> Rejection {
 
 fn check_kind(event: &Event, class: Class) -> Result<(), Rejection> {
     let text = match class {
-        Class::Command => format!("invalid: not supported: kind {}", event.kind),
-        Class::Ordinary if event.kind == kinds::DELETION => {
-            "invalid: not supported: kind 5".to_owned()
-        }
         Class::Proof => "invalid: AUTH events cannot be submitted".to_owned(),
         Class::Notice => "invalid: membership notifications are relay-signed only".to_owned(),
         Class::RelayOnly => "restricted: relay-only kind".to_owned(),
         Class::NotSupported => format!("invalid: not supported: kind {}", event.kind),
         Class::Unknown => "restricted: unknown event kind".to_owned(),
-        Class::Artifact | Class::Ephemeral | Class::Ordinary => return Ok(()),
+        Class::Command | Class::Artifact | Class::Ephemeral | Class::Ordinary => return Ok(()),
     };
     Err(Rejection::Invalid(text))
 }
@@ -84,10 +82,17 @@ fn check_author(submission: &Submission, class: Class, profile: Profile) -> Resu
     }))
 }
 
-fn check_tags(event: &Event, profile: Profile) -> Result<(), Rejection> {
+/// What the tags alone decide: the one channel, and that a command or a deletion can be understood.
+fn check_tags(event: &Event, class: Class, profile: Profile) -> Result<(), Rejection> {
+    if class == Class::Command {
+        return Command::parse(event).map(|_| ());
+    }
     let place = gate::place(event)?;
     if place == Place::Global && profile == Profile::Workspace && needs_channel(event.kind) {
         return Err(gate::missing_channel());
+    }
+    if event.kind == kinds::DELETION {
+        return DeletionTargets::parse(event).map(|_| ());
     }
     Ok(())
 }

@@ -1,23 +1,37 @@
 //! From a submission and what a store knows to what must be written. This file only chooses who decides.
 
-use super::{Decision, Known, Policy, Rejection, Submission, View, message};
+use super::deletion::{self, may_be_deleted};
+use super::{Decision, Known, Policy, Rejection, Submission, View, is_command, message};
+use crate::channel;
 use crate::nostr::kinds;
 
 /// Decides a submission that [`super::admit`] let through, on the view of its [`super::plan`]. Pure: equal arguments give
 /// equal decisions, signatures included.
-pub fn decide(submission: &Submission, view: &View, _policy: &Policy) -> Decision {
+pub fn decide(submission: &Submission, view: &View, policy: &Policy) -> Decision {
     if submission.event.kind == kinds::ARTIFACT {
         return Decision::Reject(Rejection::Invalid(
             "invalid: not supported: kind 45010".to_owned(),
         ));
     }
-    if view.deleted {
+    if view.deleted && may_be_deleted(submission.event.kind) {
         return Decision::Reject(message::deleted());
     }
     match view.known {
         Known::Accepted => Decision::Already {
             message: "duplicate: already have this event".to_owned(),
         },
-        Known::New => message::decide(submission, view).unwrap_or_else(Decision::Reject),
+        Known::New => decide_new(submission, view, policy).unwrap_or_else(Decision::Reject),
+    }
+}
+
+fn decide_new(
+    submission: &Submission,
+    view: &View,
+    policy: &Policy,
+) -> Result<Decision, Rejection> {
+    match submission.event.kind {
+        kinds::DELETION => deletion::decide(submission, view),
+        kind if is_command(kind) => channel::decide(submission, view, policy),
+        _ => message::decide(submission, view),
     }
 }

@@ -1,9 +1,9 @@
 //! A list of writes under construction: it hands out ledger positions and keeps each announced change beside its row. What
 //! is decided does not belong here.
 
-use super::{Change, Decision, LedgerRow, StoredEvent, View, Write};
-use crate::ids::Position;
-use crate::nostr::kinds;
+use super::{Change, Decision, LedgerRow, StoredEvent, View, WithheldCause, Write};
+use crate::ids::{ArtifactId, ChannelId, Position};
+use crate::nostr::{EventId, kinds};
 
 /// The writes of one decision, in the order in which a store applies them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,6 +24,11 @@ impl WriteList {
     /// Appends a write that has no ledger row of its own.
     pub(crate) fn push(&mut self, write: Write) {
         self.writes.push(write);
+    }
+
+    /// The position of the next row.
+    pub(crate) fn next(&self) -> Position {
+        self.next
     }
 
     /// Appends a ledger row made for the next position, and returns the position.
@@ -51,6 +56,26 @@ impl WriteList {
         };
         self.writes.push(Write::Store(Box::new(stored)));
         self.row(|_| row)
+    }
+
+    /// Withholds a stored event, and announces it where it is stored.
+    pub(crate) fn withhold(
+        &mut self,
+        event: EventId,
+        channel: Option<ChannelId>,
+        artifact: Option<ArtifactId>,
+        cause: WithheldCause,
+        change: Change,
+    ) {
+        self.push(Write::Withhold { event, cause });
+        self.row(|position| LedgerRow {
+            position,
+            change,
+            channel,
+            key: None,
+            artifact,
+            event: Some(event),
+        });
     }
 
     /// The decision to write all of it and to answer without a text.

@@ -8,6 +8,7 @@
 mod admit;
 mod class;
 mod decide;
+mod deletion;
 pub mod gate;
 mod list;
 mod message;
@@ -16,7 +17,9 @@ mod view;
 mod write;
 
 pub use admit::admit;
+pub(crate) use class::is_command;
 pub use decide::decide;
+pub(crate) use list::WriteList;
 pub use plan::{Locks, Plan, plan};
 pub use view::{
     AnchorFacts, ChannelView, Head, Known, SlotFacts, StateStamps, TargetFacts, View, ViewSpec,

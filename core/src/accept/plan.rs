@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::view::ViewSpec;
-use super::{Slot, Submission, message};
+use super::{Slot, Submission, deletion, is_command, message};
+use crate::channel;
 use crate::ids::{ArtifactId, ChannelId};
 use crate::nostr::{EventId, PubKey, kinds};
 
@@ -42,8 +43,11 @@ pub fn plan(submission: &Submission) -> Plan {
     if !kinds::is_ephemeral(event.kind) {
         plan.locks.events.insert(event.id);
     }
-    if event.kind != kinds::ARTIFACT {
-        message::plan_into(event, &mut plan);
+    match event.kind {
+        kinds::ARTIFACT => {}
+        kinds::DELETION => deletion::plan_into(event, &mut plan),
+        kind if is_command(kind) => channel::plan_into(event, &mut plan),
+        _ => message::plan_into(event, &mut plan),
     }
     plan
 }

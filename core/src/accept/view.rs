@@ -112,6 +112,8 @@ pub struct SlotFacts {
     pub id: EventId,
     /// Its created_at.
     pub created_at: UnixSeconds,
+    /// Its channel.
+    pub channel: Option<ChannelId>,
 }
 
 /// The stored channel-state events of a channel; their successors are later than they are (H33).

@@ -20,11 +20,6 @@ pub fn derive_id(home: ChannelId, artifact_type: &str, key: &str) -> ArtifactId 
     ] {
         hasher.update(part.as_bytes());
     }
-    let hash: [u8; 32] = hasher.finalize().into();
-    let mut bytes = [0u8; 16];
-    bytes.copy_from_slice(&hash[..16]);
-    // Version 8 and the variant of RFC 9562; the other 122 bits are the hash's (AR-DRV-3).
-    bytes[6] = (bytes[6] & 0x0f) | 0x80;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    ArtifactId(Uuid::from_bytes(bytes).expect("the version bits are not zero"))
+    // The bits that version and variant leave are the hash's (AR-DRV-3).
+    ArtifactId(Uuid::from_hash(&hasher.finalize().into()))
 }

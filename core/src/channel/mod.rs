@@ -4,6 +4,16 @@
 //! the events the relay signs about a channel. What must not: how rows are found (that is the read plan of `scope`), and
 //! anything about artifacts.
 
+mod command;
+mod decide;
+mod members;
+mod removal;
+mod settings;
+pub mod state;
+
+pub use command::{Action, Command, Settings, derived_channel_id};
+pub use decide::{decide, plan_into};
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
