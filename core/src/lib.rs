@@ -15,6 +15,20 @@ pub mod node;
 pub mod nostr;
 pub mod scope;
 
+/// States are plain values: this line makes replay, diffing and exhaustive checking possible.
+const fn assert_value<T: Clone + std::fmt::Debug + Eq + std::hash::Hash>() {}
+
+const _: () = {
+    assert_value::<node::Node>();
+    assert_value::<node::Config>();
+    assert_value::<node::Input>();
+    assert_value::<node::Effect>();
+    assert_value::<accept::Submission>();
+    assert_value::<accept::View>();
+    assert_value::<accept::Decision>();
+    assert_value::<scope::ReadPlan>();
+};
+
 /// Names the rules a test demonstrates, one to six ids of `docs/rules.md`, in the body of the test.
 ///
 /// The rule check reads these calls from the source text; at run time the macro does nothing.

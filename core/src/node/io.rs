@@ -8,7 +8,7 @@ use crate::accept::{Change, Rejection, Submission};
 use crate::channel::{Channel, Role};
 use crate::ids::{ArtifactId, ChannelId, CommunityId, Position};
 use crate::nostr::{
-    ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame,
+    ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame, WebUrl,
 };
 use crate::scope::{Audience, Cut, ReadPlan, Stamp};
 
@@ -297,7 +297,7 @@ pub enum Input {
         /// Bound from the Host.
         community: CommunityId,
         /// The URL that AUTH events of this connection must name: scheme of the relay URL, Host of this request.
-        relay_url: String,
+        relay_url: WebUrl,
         /// The challenge: 64 hex characters from the runtime's random source.
         challenge: String,
     },
