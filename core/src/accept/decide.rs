@@ -2,16 +2,14 @@
 
 use super::deletion::{self, may_be_deleted};
 use super::{Decision, Known, Policy, Rejection, Submission, View, is_command, message};
-use crate::channel;
 use crate::nostr::kinds;
+use crate::{artifact, channel};
 
 /// Decides a submission that [`super::admit`] let through, on the view of its [`super::plan`]. Pure: equal arguments give
 /// equal decisions, signatures included.
 pub fn decide(submission: &Submission, view: &View, policy: &Policy) -> Decision {
     if submission.event.kind == kinds::ARTIFACT {
-        return Decision::Reject(Rejection::Invalid(
-            "invalid: not supported: kind 45010".to_owned(),
-        ));
+        return artifact::decide(submission, view, policy);
     }
     if view.deleted && may_be_deleted(submission.event.kind) {
         return Decision::Reject(message::deleted());

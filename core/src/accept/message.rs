@@ -66,7 +66,7 @@ pub(super) fn write_place(event: &Event, view: &View) -> Result<Option<ChannelId
 }
 
 /// The refusal of an event that its author deleted before.
-pub(super) fn deleted() -> Rejection {
+pub(crate) fn deleted() -> Rejection {
     Rejection::Denied("blocked: this event was deleted by its author".to_owned())
 }
 

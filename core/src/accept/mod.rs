@@ -20,6 +20,7 @@ pub use admit::admit;
 pub(crate) use class::is_command;
 pub use decide::decide;
 pub(crate) use list::WriteList;
+pub(crate) use message::deleted;
 pub use plan::{Locks, Plan, plan};
 pub use view::{
     AnchorFacts, ChannelView, Head, Known, SlotFacts, StateStamps, TargetFacts, View, ViewSpec,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::view::ViewSpec;
 use super::{Slot, Submission, deletion, is_command, message};
-use crate::channel;
 use crate::ids::{ArtifactId, ChannelId};
 use crate::nostr::{EventId, PubKey, kinds};
+use crate::{artifact, channel};
 
 /// What a store with concurrent writers locks before it reads the view (S2a); a store with one writer holds them all by nature.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ pub fn plan(submission: &Submission) -> Plan {
         plan.locks.events.insert(event.id);
     }
     match event.kind {
-        kinds::ARTIFACT => {}
+        kinds::ARTIFACT => artifact::plan_into(event, &mut plan),
         kinds::DELETION => deletion::plan_into(event, &mut plan),
         kind if is_command(kind) => channel::plan_into(event, &mut plan),
         _ => message::plan_into(event, &mut plan),

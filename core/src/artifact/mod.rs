@@ -4,11 +4,13 @@
 //! few computations relay and clients share. What must not: which revisions a read returns (that is `scope`), sync sessions,
 //! incremental reads, and channel permissions (those are `channel`'s and the write gate's).
 
+mod accept;
 mod derive;
 mod digest;
 mod ensure;
 mod envelope;
 
+pub use accept::{decide, plan_into};
 pub use derive::derive_id;
 pub use digest::{SetDigest, set_digest};
 pub use ensure::same_content_and_tags;

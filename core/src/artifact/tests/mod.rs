@@ -1,10 +1,18 @@
 //! Tests of this room, written from the rules. This file builds the revisions they share.
 
+mod access;
+mod chain;
+mod deleting;
 mod derive_digest;
+mod desk;
+mod disclosure;
 mod ensure;
 mod envelope;
+mod identity;
+mod moving;
 
-use crate::nostr::{Draft, Event, SecretKey, Tag, kinds, oa};
+use crate::ids::ChannelId;
+use crate::nostr::{Draft, Event, EventId, SecretKey, Tag, kinds, oa};
 
 pub(super) const ARTIFACT: &str = "04737c81-e5e8-4412-bb47-f446813cfeba";
 pub(super) const HOME: &str = "9b353519-f4fe-4757-aef4-bec6cc0ae54c";
@@ -64,6 +72,16 @@ impl Rev {
             None => self.tags.push(tag),
         }
         self
+    }
+
+    /// Names the revision it follows.
+    pub(super) fn after(self, prev: EventId) -> Rev {
+        self.set("prev", &prev.to_string())
+    }
+
+    /// Names another home.
+    pub(super) fn at(self, home: ChannelId) -> Rev {
+        self.set("h", &home.to_string())
     }
 
     /// Takes away every tag of this name.
