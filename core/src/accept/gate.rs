@@ -14,9 +14,10 @@ use crate::nostr::Event;
 pub const SCOPE_MESSAGES_WRITE: &str = "messages:write";
 
 /// The refusal of a channel that does not exist, is deleted, is closed to the sender or only read by the sender: one text for
-/// all, so that it discloses none of these (B13, AR-ACC-18).
+/// all, so that it discloses none of these (B13, AR-ACC-18). Over HTTP it is a 400 like every refusal of an event's content:
+/// clients of this protocol family expect 403 only where the key itself is refused.
 pub fn not_a_member() -> Rejection {
-    Rejection::Denied("restricted: not a channel member".to_owned())
+    Rejection::Invalid("restricted: not a channel member".to_owned())
 }
 
 /// The refusal of a write in an archived channel (AR-LIFE-1).

@@ -267,9 +267,9 @@ pub enum Write {
 /// The class decides the HTTP status: conflict 409, denied 403, all others 400.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// The event itself is wrong or not supported: `invalid: …`, `restricted: …` by kind.
+    /// The event is wrong, not supported, or in the wrong place: `invalid: …`, `restricted: …` by kind or channel.
     Invalid(String),
-    /// The sender may not: `restricted: …`, `blocked: …`, `auth-required: …`.
+    /// The sender's key may not, wherever the event goes: `restricted: …` by scope, `blocked: …`, `auth-required: …`.
     Denied(String),
     /// Another revision is current or the identity is taken: `conflict: …`.
     Conflict(String),
