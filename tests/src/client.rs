@@ -207,10 +207,10 @@ impl Client {
     /// # Panics
     /// If it is accepted.
     #[track_caller]
-    pub fn refuse(&mut self, event: &Event) -> impl Future<Output = String> {
+    pub fn refuse(&mut self, event: Event) -> impl Future<Output = String> {
         let caller = std::panic::Location::caller();
         async move {
-            let verdict = self.publish(event).await;
+            let verdict = self.publish(&event).await;
             assert!(
                 !verdict.accepted,
                 "at {caller}: accepted: {}",

@@ -4,6 +4,7 @@ pub mod build;
 pub mod client;
 pub mod frame;
 pub mod http;
+pub mod person;
 pub mod trace;
 
 pub use holdfast_core::rules;
