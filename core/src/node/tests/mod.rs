@@ -3,6 +3,7 @@
 mod bus;
 mod connections;
 mod properties;
+mod requests;
 mod subscriptions;
 
 use std::collections::BTreeSet;
