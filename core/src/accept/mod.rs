@@ -12,6 +12,8 @@ mod deletion;
 pub mod gate;
 mod list;
 mod message;
+#[cfg(test)]
+pub(crate) mod model;
 mod plan;
 mod view;
 mod write;
@@ -87,3 +89,6 @@ pub struct Policy {
     /// Signs channel state, notices and move markers.
     pub relay_key: RelayKey,
 }
+
+#[cfg(test)]
+mod tests;
