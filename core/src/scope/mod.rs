@@ -8,6 +8,8 @@ mod compile;
 mod eval;
 mod index;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub use compile::{Refusal, compile, compile_artifact};
 pub use eval::{Access, Row, admits};
