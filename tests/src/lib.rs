@@ -5,6 +5,7 @@ pub mod client;
 pub mod frame;
 pub mod http;
 pub mod person;
+pub mod relay;
 pub mod trace;
 
 pub use holdfast_core::rules;
