@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_core::ids::{ArtifactId, ChannelId, UnixSeconds, Uuid};
 use holdfast_core::nostr::{Draft, Event, EventId, Kind, PubKey, SecretKey, Tag, kinds};
+use sha2::{Digest, Sha256};
 
 /// The secret key whose value is `n`, from 1 upwards.
 ///
@@ -153,6 +154,18 @@ pub fn deletion(key: &SecretKey, targets: &[EventId]) -> Event {
         .map(|target| tag(&["e", &target.to_string()]))
         .collect();
     event(key, kinds::DELETION, tags, "")
+}
+
+/// A NIP-OA tag: the owner's word that `agent` acts for it under these conditions.
+pub fn owner_auth(owner: &SecretKey, agent: PubKey, conditions: &str) -> Tag {
+    let preimage = format!("nostr:agent-auth:{agent}:{conditions}");
+    let sig = owner.sign(&Sha256::digest(preimage).into());
+    tag(&[
+        "auth",
+        &owner.public_key().to_string(),
+        conditions,
+        &sig.to_string(),
+    ])
 }
 
 /// An artifact revision that is about to be signed. The fields are written as tags in the order of the struct; a field that is

@@ -57,6 +57,30 @@ impl Endpoint {
     }
 }
 
+/// Filters of a request: one filter, or a list of them.
+pub trait Filters {
+    /// The filters.
+    fn list(&self) -> &[Value];
+}
+
+impl Filters for Value {
+    fn list(&self) -> &[Value] {
+        std::slice::from_ref(self)
+    }
+}
+
+impl Filters for [Value] {
+    fn list(&self) -> &[Value] {
+        self
+    }
+}
+
+impl<const N: usize> Filters for [Value; N] {
+    fn list(&self) -> &[Value] {
+        self
+    }
+}
+
 /// How the stored part of a subscription ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -221,7 +245,7 @@ impl Client {
     }
 
     /// Opens a subscription and collects its stored events until EOSE or CLOSED.
-    pub async fn req(&mut self, sub: &str, filters: &[Value]) -> (Vec<Event>, End) {
+    pub async fn req(&mut self, sub: &str, filters: &(impl Filters + ?Sized)) -> (Vec<Event>, End) {
         self.send(&request("REQ", sub, filters)).await;
         let mut events = Vec::new();
         loop {
@@ -238,9 +262,14 @@ impl Client {
     ///
     /// # Panics
     /// If the relay closes it.
-    pub async fn subscribe(&mut self, sub: &str, filters: &[Value]) -> Vec<Event> {
+    pub async fn subscribe(&mut self, sub: &str, filters: &(impl Filters + ?Sized)) -> Vec<Event> {
         let (events, end) = self.req(sub, filters).await;
-        assert_eq!(end, End::Eose, "the subscription to {filters:?} ended");
+        assert_eq!(
+            end,
+            End::Eose,
+            "the subscription to {:?} ended",
+            filters.list()
+        );
         events
     }
 
@@ -248,7 +277,7 @@ impl Client {
     ///
     /// # Panics
     /// If the relay refuses it.
-    pub async fn stored(&mut self, filters: &[Value]) -> Vec<Event> {
+    pub async fn stored(&mut self, filters: &(impl Filters + ?Sized)) -> Vec<Event> {
         let sub = self.fresh_sub();
         let events = self.subscribe(&sub, filters).await;
         self.close(&sub).await;
@@ -259,11 +288,11 @@ impl Client {
     ///
     /// # Panics
     /// If it is not refused.
-    pub async fn refused_req(&mut self, filters: &[Value]) -> String {
+    pub async fn refused_req(&mut self, filters: &(impl Filters + ?Sized)) -> String {
         let sub = self.fresh_sub();
         match self.req(&sub, filters).await {
             (events, End::Closed(message)) if events.is_empty() => message,
-            other => panic!("not refused: {filters:?} got {other:?}"),
+            other => panic!("not refused: {:?} got {other:?}", filters.list()),
         }
     }
 
@@ -298,7 +327,7 @@ impl Client {
     ///
     /// # Errors
     /// The reason of CLOSED.
-    pub async fn count(&mut self, filters: &[Value]) -> Result<u64, String> {
+    pub async fn count(&mut self, filters: &(impl Filters + ?Sized)) -> Result<u64, String> {
         let sub = self.fresh_sub();
         self.send(&request("COUNT", &sub, filters)).await;
         match self.next_of(&sub).await {
@@ -385,9 +414,9 @@ impl Client {
     }
 }
 
-fn request(verb: &str, sub: &str, filters: &[Value]) -> Value {
+fn request(verb: &str, sub: &str, filters: &(impl Filters + ?Sized)) -> Value {
     let mut frame = vec![json!(verb), json!(sub)];
-    frame.extend(filters.iter().cloned());
+    frame.extend(filters.list().iter().cloned());
     Value::Array(frame)
 }
 

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::build::{now, tag};
-use crate::client::{Endpoint, within};
+use crate::client::{Endpoint, Filters, within};
 use crate::frame::read_event;
 
 /// Headers of an answer that are read.
@@ -255,8 +255,9 @@ impl Caller {
     }
 
     /// `/query` with these filters.
-    pub async fn query(&self, filters: &[Value]) -> Answer {
-        self.post("/query", &Value::from(filters).to_string()).await
+    pub async fn query(&self, filters: &(impl Filters + ?Sized)) -> Answer {
+        self.post("/query", &Value::from(filters.list()).to_string())
+            .await
     }
 
     /// The events that `/query` returns for one filter.
@@ -264,12 +265,13 @@ impl Caller {
     /// # Panics
     /// If the relay refuses it.
     pub async fn rows(&self, filter: Value) -> Vec<Event> {
-        self.query(&[filter]).await.events()
+        self.query(&filter).await.events()
     }
 
     /// `/count` with these filters.
-    pub async fn count(&self, filters: &[Value]) -> Answer {
-        self.post("/count", &Value::from(filters).to_string()).await
+    pub async fn count(&self, filters: &(impl Filters + ?Sized)) -> Answer {
+        self.post("/count", &Value::from(filters.list()).to_string())
+            .await
     }
 }
 

@@ -4,6 +4,7 @@ pub mod build;
 pub mod client;
 pub mod frame;
 pub mod http;
+pub mod lookup;
 pub mod person;
 pub mod relay;
 pub mod trace;

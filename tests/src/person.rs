@@ -156,3 +156,8 @@ pub fn ids<'e>(events: impl IntoIterator<Item = &'e Event>) -> Vec<EventId> {
     ids.sort();
     ids
 }
+
+/// A list of this one event, for comparisons with an answer.
+pub fn only(event: &Event) -> &[Event] {
+    std::slice::from_ref(event)
+}
