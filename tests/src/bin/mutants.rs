@@ -41,7 +41,10 @@ struct Mutant {
 }
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate lies in the workspace").to_owned();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests crate lies in the workspace")
+        .to_owned();
     let list = match read(&root) {
         Ok(list) => list,
         Err(why) => {
@@ -58,21 +61,35 @@ fn main() -> ExitCode {
     if args.contains("--check-page") {
         let same = std::fs::read_to_string(&page_path).is_ok_and(|text| text == page(&list));
         if !same {
-            eprintln!("docs/mutants.md is out of date: run cargo run -p holdfast-tests --bin mutants -- --page");
+            eprintln!(
+                "docs/mutants.md is out of date: run cargo run -p holdfast-tests --bin mutants -- --page"
+            );
         }
-        return if same { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return if same {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        };
     }
-    let chosen: Vec<&Mutant> =
-        list.mutant.iter().filter(|mutant| args.is_empty() || args.contains(&mutant.rule)).collect();
+    let chosen: Vec<&Mutant> = list
+        .mutant
+        .iter()
+        .filter(|mutant| args.is_empty() || args.contains(&mutant.rule))
+        .collect();
     if chosen.is_empty() {
-        eprintln!("no mutant for {args:?}; rules of the list: {:?}", list.mutant.iter().map(|m| &m.rule).collect::<Vec<_>>());
+        eprintln!(
+            "no mutant for {args:?}; rules of the list: {:?}",
+            list.mutant.iter().map(|m| &m.rule).collect::<Vec<_>>()
+        );
         return ExitCode::from(2);
     }
     let copy = root.join("target/mutants/copy");
     copy_tracked(&root, &copy);
     let mut failed = 0;
-    let tests: BTreeSet<(&str, &str, &str)> =
-        chosen.iter().map(|m| (m.package.as_str(), m.target.as_str(), m.test.as_str())).collect();
+    let tests: BTreeSet<(&str, &str, &str)> = chosen
+        .iter()
+        .map(|m| (m.package.as_str(), m.target.as_str(), m.test.as_str()))
+        .collect();
     for (n, (package, target, test)) in tests.iter().enumerate() {
         eprintln!("unchanged {}/{}: {test}", n + 1, tests.len());
         if run(&copy, package, target, test) != Outcome::Passed {
@@ -84,7 +101,8 @@ fn main() -> ExitCode {
         eprintln!("mutant {}/{}: {}", n + 1, chosen.len(), mutant.rule);
         let file = copy.join(&mutant.file);
         let text = std::fs::read_to_string(&file).expect("the list was checked");
-        std::fs::write(&file, text.replacen(&mutant.from, &mutant.to, 1)).expect("the copy can be written");
+        std::fs::write(&file, text.replacen(&mutant.from, &mutant.to, 1))
+            .expect("the copy can be written");
         let outcome = run(&copy, &mutant.package, &mutant.target, &mutant.test);
         std::fs::write(&file, text).expect("the copy can be written");
         let word = match outcome {
@@ -96,18 +114,27 @@ fn main() -> ExitCode {
         println!("{word} {} {} ({})", mutant.rule, mutant.test, mutant.what);
     }
     println!("{} mutants, {failed} faults", chosen.len());
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn read(root: &Path) -> Result<List, String> {
-    let text = std::fs::read_to_string(root.join("tests/mutants.toml")).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(root.join("tests/mutants.toml"))
+        .map_err(|error| error.to_string())?;
     let list: List = toml::from_str(&text).map_err(|error| error.to_string())?;
     let mut rules = BTreeSet::new();
     for mutant in &list.mutant {
-        let source = std::fs::read_to_string(root.join(&mutant.file)).map_err(|error| format!("{}: {error}", mutant.file))?;
+        let source = std::fs::read_to_string(root.join(&mutant.file))
+            .map_err(|error| format!("{}: {error}", mutant.file))?;
         let found = source.matches(&mutant.from).count();
         if found != 1 {
-            return Err(format!("{}: `{}` occurs {found} times in {}", mutant.rule, mutant.from, mutant.file));
+            return Err(format!(
+                "{}: `{}` occurs {found} times in {}",
+                mutant.rule, mutant.from, mutant.file
+            ));
         }
         if mutant.from == mutant.to || !rules.insert(&mutant.rule) {
             return Err(format!("{}: listed twice, or changes nothing", mutant.rule));
@@ -118,15 +145,25 @@ fn read(root: &Path) -> Result<List, String> {
 
 /// Brings the copy to the state of the tracked files; unchanged files keep their time, so that little is built again.
 fn copy_tracked(root: &Path, copy: &Path) {
-    let output = Command::new("git").arg("ls-files").current_dir(root).output().expect("git lists the tracked files");
+    let output = Command::new("git")
+        .arg("ls-files")
+        .current_dir(root)
+        .output()
+        .expect("git lists the tracked files");
     assert!(output.status.success(), "git ls-files failed");
-    for name in String::from_utf8(output.stdout).expect("file names are UTF-8").lines() {
+    for name in String::from_utf8(output.stdout)
+        .expect("file names are UTF-8")
+        .lines()
+    {
         let (from, to) = (root.join(name), copy.join(name));
-        let Ok(bytes) = std::fs::read(&from) else { continue };
+        let Ok(bytes) = std::fs::read(&from) else {
+            continue;
+        };
         if std::fs::read(&to).is_ok_and(|there| there == bytes) {
             continue;
         }
-        std::fs::create_dir_all(to.parent().expect("a file has a folder")).expect("the copy can be made");
+        std::fs::create_dir_all(to.parent().expect("a file has a folder"))
+            .expect("the copy can be made");
         std::fs::write(to, bytes).expect("the copy can be written");
     }
 }
@@ -159,14 +196,21 @@ fn run(copy: &Path, package: &str, target: &str, test: &str) -> Outcome {
         .args(["--", "--exact", test])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", &target_dir)
-        .env_remove("HOLDFAST_BIN")
+        .env("HOLDFAST_BIN", target_dir.join("debug/holdfast"))
         .output()
         .expect("cargo can be started");
     let text = String::from_utf8_lossy(&output.stdout);
-    let counted = |line: &str, wanted: &str| line.starts_with("test result:") && line.contains(wanted);
-    if text.lines().any(|line| counted(line, " 0 passed; 1 failed")) {
+    let counted =
+        |line: &str, wanted: &str| line.starts_with("test result:") && line.contains(wanted);
+    if text
+        .lines()
+        .any(|line| counted(line, " 0 passed; 1 failed"))
+    {
         Outcome::Failed
-    } else if text.lines().any(|line| counted(line, " 1 passed; 0 failed")) {
+    } else if text
+        .lines()
+        .any(|line| counted(line, " 1 passed; 0 failed"))
+    {
         Outcome::Passed
     } else {
         Outcome::Other
@@ -179,8 +223,15 @@ fn page(list: &List) -> String {
          copy of the\nsources and expects the failure; this page is made from `tests/mutants.toml`.\n\n",
     );
     let _ = writeln!(text, "{}\n", list.drawn.trim());
-    text.push_str("| rule | what is wrong then | change | failing test |\n| --- | --- | --- | --- |\n");
-    let cell = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+    text.push_str(
+        "| rule | what is wrong then | change | failing test |\n| --- | --- | --- | --- |\n",
+    );
+    let cell = |text: &str| {
+        text.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace('|', "\\|")
+    };
     for mutant in &list.mutant {
         let _ = writeln!(
             text,
