@@ -27,22 +27,13 @@ fn channels() -> [ChannelId; 4] {
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// A revision is sent. Where `sound`, whatever the model knows is set right, so that long chains arise.
-    Send {
-        author: u8,
-        artifact: usize,
-        op: &'static str,
-        home: usize,
-        kind: usize,
-        prev: Index,
-        root: Option<Index>,
-        sound: bool,
-    },
+    /// A revision is sent.
+    Send(Drawn),
     /// An event sent before is sent again.
     Resend(Index),
     /// A revision sent before is redacted.
     Redact(Index),
-    /// All bodies are lost to retention.
+    /// Every body but those of current revisions is lost to retention.
     Expire,
     /// A channel is archived or unarchived.
     Archive(usize, bool),
@@ -52,46 +43,84 @@ enum Happening {
     Role(u8, usize, Option<Role>),
 }
 
-fn happenings() -> impl Strategy<Value = Happening> {
-    let authors = 1u8..5;
-    let send = (
-        (
-            authors.clone(),
-            0..ARTIFACTS.len(),
-            prop::sample::select(&OPS[..]),
-            0..4usize,
-        ),
-        (
-            0..TYPES.len(),
-            any::<Index>(),
-            prop::option::of(any::<Index>()),
-            prop::bool::weighted(0.8),
-        ),
+/// The parts of a revision by chance. All of them but the `wild` ones are then set right as far as the model knows, so that
+/// long chains arise and every check is met alone.
+#[derive(Clone, Debug)]
+struct Drawn {
+    author: u8,
+    artifact: usize,
+    op: &'static str,
+    home: usize,
+    kind: usize,
+    prev: Index,
+    root: Option<Index>,
+    wild: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Author,
+    Op,
+    Home,
+    Kind,
+    Prev,
+    Root,
+}
+
+const PARTS: [Part; 6] = [
+    Part::Author,
+    Part::Op,
+    Part::Home,
+    Part::Kind,
+    Part::Prev,
+    Part::Root,
+];
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let wild = prop_oneof![
+        5 => Just(Vec::new()),
+        4 => prop::sample::select(&PARTS[..]).prop_map(|part| vec![part]),
+        1 => Just(PARTS.to_vec()),
+    ];
+    let who = (
+        1u8..5,
+        0..ARTIFACTS.len(),
+        prop::sample::select(&OPS[..]),
+        0..4usize,
+    );
+    let what = (
+        0..TYPES.len(),
+        any::<Index>(),
+        prop::option::of(any::<Index>()),
+        wild,
+    );
+    (who, what).prop_map(
+        |((author, artifact, op, home), (kind, prev, root, wild))| Drawn {
+            author,
+            artifact,
+            op,
+            home,
+            kind,
+            prev,
+            root,
+            wild,
+        },
     )
-        .prop_map(
-            |((author, artifact, op, home), (kind, prev, root, sound))| Happening::Send {
-                author,
-                artifact,
-                op,
-                home,
-                kind,
-                prev,
-                root,
-                sound,
-            },
-        );
+}
+
+fn happenings() -> impl Strategy<Value = Happening> {
     let role = prop::option::weighted(
         0.8,
         prop::sample::select(&[Role::Owner, Role::Member, Role::Bot, Role::Guest][..]),
     );
     prop_oneof![
-        40 => send,
+        40 => drawn().prop_map(Happening::Send),
         3 => any::<Index>().prop_map(Happening::Resend),
         2 => any::<Index>().prop_map(Happening::Redact),
         1 => Just(Happening::Expire),
         2 => (0..4usize, any::<bool>()).prop_map(|(channel, on)| Happening::Archive(channel, on)),
         1 => (1..4usize).prop_map(Happening::DeleteChannel),
-        3 => (authors, 0..4usize, role).prop_map(|(author, channel, role)| Happening::Role(author, channel, role)),
+        3 => (1u8..5, 0..4usize, role).prop_map(|(author, channel, role)| Happening::Role(author, channel, role)),
     ]
 }
 
@@ -121,11 +150,11 @@ fn tag(event: &Event, name: &str) -> Option<String> {
 
 fn may_read(desk: &Desk, channel: ChannelId, author: PubKey) -> bool {
     let stored = &desk.channels[&channel];
-    !stored.deleted && (channel == hall() || desk.roles.contains_key(&(channel, author)))
+    !stored.deleted && (channel == hall() || desk.role(channel, author).is_some())
 }
 
 fn may_write(desk: &Desk, channel: ChannelId, author: PubKey) -> bool {
-    let guest = desk.roles.get(&(channel, author)) == Some(&Role::Guest);
+    let guest = desk.role(channel, author) == Some(Role::Guest);
     may_read(desk, channel, author) && !guest && !desk.channels[&channel].archived
 }
 
@@ -185,11 +214,8 @@ impl Model {
 
 fn is_anchor(desk: &Desk, root: &str, home: ChannelId) -> bool {
     let id: EventId = root.parse().unwrap();
-    let readable = desk
-        .bodies
-        .get(&id)
-        .filter(|_| !desk.withheld.contains(&id));
-    readable.is_some_and(|body| {
+    let readable = desk.events.get(&id).filter(|kept| kept.withheld.is_none());
+    readable.map(|kept| &kept.stored).is_some_and(|body| {
         [9, 40002, 45001, 45003].contains(&body.event.kind)
             && tag(&body.event, "h") == Some(home.to_string())
     })
@@ -201,6 +227,8 @@ struct Run {
     model: Model,
     anchors: Vec<EventId>,
     sent: Vec<Event>,
+    /// Accepted revisions in their order.
+    order: Vec<EventId>,
     removals: Vec<(ChannelId, EventId)>,
 }
 
@@ -217,23 +245,29 @@ impl Run {
             model: Model::default(),
             anchors,
             sent: Vec::new(),
+            order: Vec::new(),
             removals: Vec::new(),
         }
     }
 
     fn happen(&mut self, happening: &Happening) {
         match happening {
-            Happening::Send { .. } => {
-                let event = self.revision(happening);
+            Happening::Send(drawn) => {
+                let event = self.revision(drawn);
                 self.send(&event);
             }
             Happening::Resend(at) => self.resend(at),
-            Happening::Redact(at) if !self.desk.accepted.is_empty() => {
-                let revision = *at.get(&self.desk.accepted);
-                self.desk.redact(revision);
+            Happening::Redact(at) if !self.order.is_empty() => {
+                let revision = *at.get(&self.order);
+                self.desk.withhold(revision);
             }
             Happening::Redact(_) => {}
-            Happening::Expire => self.desk.bodies.clear(),
+            Happening::Expire => {
+                self.desk.expire();
+                self.anchors = channels()
+                    .map(|channel| self.desk.message(channel, kinds::CHAT))
+                    .to_vec();
+            }
             Happening::Archive(channel, on) => self
                 .desk
                 .edit(channels()[*channel], |channel| channel.archived = *on),
@@ -249,47 +283,51 @@ impl Run {
         }
     }
 
-    fn revision(&self, send: &Happening) -> Event {
-        let Happening::Send {
-            author,
-            artifact,
-            op,
-            home,
-            kind,
-            prev,
-            root,
-            sound,
-        } = send
-        else {
-            panic!("only revisions are sent")
-        };
-        let d = ARTIFACTS[*artifact];
+    fn revision(&self, drawn: &Drawn) -> Event {
+        let tame = |part| !drawn.wild.contains(&part);
+        let d = ARTIFACTS[drawn.artifact];
         let last = self.model.chains.get(d).and_then(|chain| chain.last());
-        let (mut op, mut home, mut kind) = (*op, channels()[*home], TYPES[*kind].to_owned());
-        let mut root = root.map(|root| root.get(&self.anchors).to_string());
-        let any_id = |at: &Index| match self.sent.is_empty() {
+        let (mut op, mut home, mut kind) = (drawn.op, drawn.home, TYPES[drawn.kind]);
+        let mut prev = match self.sent.is_empty() {
             true => self.anchors[0],
-            false => at.get(&self.sent).id,
+            false => drawn.prev.get(&self.sent).id,
         };
-        let mut prev = any_id(prev);
-        if *sound {
+        if tame(Part::Op) {
             op = match last {
                 None => "create",
                 Some(last) if last.op == "delete" => "restore",
                 Some(_) if matches!(op, "create" | "restore") => "update",
                 Some(_) => op,
             };
-            if let Some(last) = last {
-                (prev, kind) = (last.id, last.kind.clone());
-                if op != "move" {
-                    home = last.home;
-                }
-                if op == "delete" {
-                    root = last.root.clone();
-                }
+        }
+        if let Some(last) = last {
+            let at = channels()
+                .iter()
+                .position(|channel| *channel == last.home)
+                .unwrap();
+            if tame(Part::Home) && op != "move" {
+                home = at;
+            } else if tame(Part::Home) && home == at {
+                home = (at + 1) % 4;
+            }
+            if tame(Part::Kind) {
+                kind = &last.kind;
+            }
+            if tame(Part::Prev) {
+                prev = last.id;
             }
         }
-        let mut rev = Rev::new(op).set("d", d).at(home).set("type", &kind);
+        let mut root = drawn.root.map(|root| root.get(&self.anchors).to_string());
+        if tame(Part::Root) {
+            root = match last {
+                Some(last) if op == "delete" || drawn.prev.index(2) == 0 => last.root.clone(),
+                _ => root.map(|_| self.anchors[home].to_string()),
+            };
+        }
+        let mut rev = Rev::new(op)
+            .set("d", d)
+            .at(channels()[home])
+            .set("type", kind);
         if op != "create" {
             rev = rev.after(prev);
         }
@@ -298,7 +336,24 @@ impl Run {
         }
         // Every event differs, and times go up and down.
         rev.created_at = SIGNED_AT - 400 + (self.sent.len() as u64 * 377) % 800;
-        rev.by(&key(*author))
+        let author = match tame(Part::Author) {
+            true => self.writer(drawn.author, channels()[home], last.map(|last| last.home)),
+            false => drawn.author,
+        };
+        rev.by(&key(author))
+    }
+
+    /// Someone who may write in both channels, the wanted one if possible.
+    fn writer(&self, wanted: u8, home: ChannelId, source: Option<ChannelId>) -> u8 {
+        let writes = |author: &u8| {
+            let author = key(*author).public_key();
+            may_write(&self.desk, home, author)
+                && source.is_none_or(|source| may_write(&self.desk, source, author))
+        };
+        [wanted, 1, 2, 3, 4]
+            .into_iter()
+            .find(writes)
+            .unwrap_or(wanted)
     }
 
     fn send(&mut self, event: &Event) {
@@ -315,6 +370,7 @@ impl Run {
         match (expected, &decision) {
             (Ok(()), Decision::Write { .. }) => {
                 self.model.accepted(event);
+                self.order.push(event.id);
                 if tag(event, "op").unwrap() == "move" {
                     let replaced = replaced.expect("a move follows something");
                     self.removals.push((replaced.home, replaced.id));
@@ -390,7 +446,7 @@ impl Run {
             );
             assert!(chain.iter().skip(1).all(|link| link.op != "create"));
         }
-        let accepted: BTreeSet<EventId> = self.desk.accepted.iter().copied().collect();
+        let accepted: BTreeSet<EventId> = self.order.iter().copied().collect();
         let mut prevs: Vec<_> = self
             .sent
             .iter()
@@ -403,7 +459,7 @@ impl Run {
         assert_eq!(prevs.len(), followed, "one successor per revision");
         let announced: Vec<_> = self
             .desk
-            .rows
+            .ledger
             .iter()
             .filter(|row| row.change == Change::MoveSource)
             .map(|row| row.channel.unwrap())
@@ -417,19 +473,20 @@ impl Run {
         );
         let revisions = self
             .desk
-            .rows
+            .ledger
             .iter()
             .filter(|row| row.change == Change::Revision)
             .map(|row| row.event.unwrap());
         assert_eq!(
             revisions.collect::<Vec<_>>(),
-            self.desk.accepted,
+            self.order,
             "the ledger keeps the order of acceptance"
         );
         for body in self
             .desk
-            .bodies
+            .events
             .values()
+            .map(|kept| &kept.stored)
             .filter(|body| body.event.kind == kinds::ARTIFACT_MOVED)
         {
             let told = (

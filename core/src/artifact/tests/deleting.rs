@@ -28,15 +28,15 @@ fn a_deletion_is_a_stored_revision_and_keeps_the_record() {
         .attested(&owner, &author, "kind=45010")
         .by(&author);
     desk.accept(&deletion);
-    assert_eq!(desk.bodies[&deletion.id].event, deletion);
-    assert!(desk.bodies.contains_key(&first));
+    assert_eq!(desk.body(deletion.id).event, deletion);
+    assert!(desk.events.contains_key(&first));
     let head = desk.head();
     assert_eq!(
         (head.event, head.home, head.artifact_type.as_str()),
         (deletion.id, home(), "buzz.task")
     );
     assert!(head.deleted && !head.redacted);
-    assert_eq!(desk.rows.last().unwrap().change, Change::Revision);
+    assert_eq!(desk.ledger.last().unwrap().change, Change::Revision);
     let forged = delete(deletion.id)
         .attested(&owner, &key(3), "")
         .by(&author);
@@ -131,7 +131,7 @@ fn a_restore_brings_a_whole_snapshot_back_to_the_same_home() {
         "conflict: artifact head changed"
     );
     let restored = desk.accept(&restore.by(&key(2)));
-    assert_eq!(desk.bodies[&restored].event.content, "whole");
+    assert_eq!(desk.body(restored).event.content, "whole");
     assert_eq!((desk.head().event, desk.head().deleted), (restored, false));
 }
 
@@ -140,7 +140,7 @@ fn redaction_changes_neither_the_head_nor_its_place_in_the_chain() {
     rules!("AR-MOD-6", "AR-MOD-7", "AR-MOD-9");
     let (mut desk, first) = created();
     let second = desk.accept(&Rev::new("update").after(first).event());
-    desk.redact(second);
+    desk.withhold(second);
     assert_eq!(desk.head().event, second);
     // Who does not hold the redacted id learns it from no answer.
     for op in ["create", "update", "delete", "restore"] {
@@ -166,8 +166,8 @@ fn the_chain_needs_no_body() {
     let create = rooted(Rev::new("create")).event();
     let first = desk.accept(&create);
     let second = desk.accept(&rooted(Rev::new("update").after(first)).event());
-    desk.redact(second);
-    desk.bodies.clear();
+    desk.withhold(second);
+    desk.expire();
     assert_eq!(
         desk.decide(&create),
         Decision::Already {

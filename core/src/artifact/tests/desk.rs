@@ -1,43 +1,36 @@
-//! A store of the simplest kind for these tests: it answers the view of a plan, applies writes, and checks what every store
-//! guarantees. Channels and memberships are set directly.
+//! The store of these tests: the model of the acceptance room with four channels, and with what happens to revisions outside
+//! their acceptance: redaction and retention.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 use super::{ARTIFACT, HOME, SIGNED_AT, key};
-use crate::accept::{
-    AnchorFacts, ChannelView, Decision, Head, Known, LedgerRow, Policy, Profile, RelayKey,
-    Standing, StateStamps, StoredEvent, Submission, View, Write, admit, decide, plan,
-};
-use crate::channel::{Channel, ChannelType, Role, Visibility};
-use crate::ids::{ArtifactId, ChannelId, CommunityId, Position, Uuid};
-use crate::nostr::{Draft, Event, EventId, Kind, PubKey, SecretKey, kinds};
+use crate::accept::model::{Kept, Model};
+use crate::accept::{Decision, Head, Profile, StoredEvent, WithheldCause};
+use crate::channel::{Channel, ChannelType, Member, Role, Visibility};
+use crate::ids::{ArtifactId, ChannelId, Position};
+use crate::nostr::{Draft, Event, EventId, Kind, SecretKey, kinds};
 
-/// Microseconds of the store's clock; not the second the revisions are signed at.
-pub(super) const CLOCK_US: u64 = (SIGNED_AT + 7) * 1_000_000 + 345;
+/// A [`Model`] whose clock stands still, so that two of them are equal when nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Desk(Model);
 
-/// The relay's own key.
-pub(super) fn relay_key() -> RelayKey {
-    RelayKey::new(key(200))
+impl Deref for Desk {
+    type Target = Model;
+
+    fn deref(&self) -> &Model {
+        &self.0
+    }
 }
 
-/// What the store holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Desk {
-    pub(super) channels: BTreeMap<ChannelId, Channel>,
-    pub(super) roles: BTreeMap<(ChannelId, PubKey), Role>,
-    pub(super) standings: BTreeMap<PubKey, Standing>,
-    pub(super) heads: BTreeMap<ArtifactId, Head>,
-    /// Accepted revisions in their order.
-    pub(super) accepted: Vec<EventId>,
-    pub(super) bodies: BTreeMap<EventId, StoredEvent>,
-    pub(super) withheld: BTreeSet<EventId>,
-    pub(super) deleted_in_advance: BTreeSet<EventId>,
-    pub(super) rows: Vec<LedgerRow>,
+impl DerefMut for Desk {
+    fn deref_mut(&mut self) -> &mut Model {
+        &mut self.0
+    }
 }
 
 impl Desk {
     /// Puts an empty channel there.
-    pub(super) fn channel(&mut self, id: ChannelId, visibility: Visibility) -> &mut Channel {
+    fn channel(&mut self, id: ChannelId, visibility: Visibility) {
         let channel = Channel {
             id,
             channel_type: ChannelType::Stream,
@@ -53,26 +46,29 @@ impl Desk {
             deleted: false,
             access_stamp: Position(1),
         };
-        self.channels.entry(id).insert_entry(channel).into_mut()
+        self.channels.insert(id, channel);
     }
 
     /// Changes a channel that is there.
     pub(super) fn edit(&mut self, id: ChannelId, change: impl FnOnce(&mut Channel)) {
-        change(
-            self.channels
-                .get_mut(&id)
-                .expect("the test made the channel"),
-        );
+        change(self.channels.get_mut(&id).unwrap());
     }
 
     /// Gives a key a role in a channel.
     pub(super) fn join(&mut self, channel: ChannelId, member: &SecretKey, role: Role) {
-        self.roles.insert((channel, member.public_key()), role);
+        let pubkey = member.public_key();
+        let member = Member {
+            joined_at_us: 0,
+            pubkey,
+            role,
+            access_stamp: Position(1),
+        };
+        self.members.insert((channel, pubkey), member);
     }
 
     /// Ends a membership.
     pub(super) fn leave(&mut self, channel: ChannelId, member: &SecretKey) {
-        self.roles.remove(&(channel, member.public_key()));
+        self.members.remove(&(channel, member.public_key()));
     }
 
     /// Stores a channel event of this kind by the first key, whoever may write there.
@@ -81,64 +77,51 @@ impl Desk {
             &key(1),
             channel,
             kind,
-            &format!("message {}", self.bodies.len()),
+            &format!("message {}", self.events.len()),
         );
-        let stored = StoredEvent::new(event.clone(), Some(channel), self.next_position());
-        self.bodies.insert(event.id, stored);
-        event.id
+        let id = event.id;
+        let stored = StoredEvent::new(event, Some(channel), Position(0));
+        self.events.insert(
+            id,
+            Kept {
+                stored,
+                withheld: None,
+            },
+        );
+        id
     }
 
-    /// What becomes of an event, without applying it.
-    pub(super) fn decide(&self, event: &Event) -> Decision {
-        let policy = Policy {
-            profile: Profile::Workspace,
-            relay_key: relay_key(),
-        };
-        let submission = submission(event);
-        if let Err(rejection) = admit(&submission, &policy) {
-            return Decision::Reject(rejection);
-        }
-        decide(&submission, &self.view(&submission), &policy)
-    }
-
-    /// Decides about an event and applies what is to be written.
+    /// Sends an event and applies what is to be written.
     pub(super) fn submit(&mut self, event: &Event) -> Decision {
-        let decision = self.decide(event);
-        if let Decision::Write { writes, message } = &decision {
-            assert_eq!(message, "");
-            let positions = plan(&submission(event)).view.positions;
-            let rows = writes
-                .iter()
-                .filter(|write| matches!(write, Write::Ledger(_)))
-                .count();
-            assert!(rows >= 1 && rows as u32 <= positions);
-            writes.iter().for_each(|write| self.apply(write));
-        }
+        let clock_us = self.clock_us;
+        let decision = self.submit_as(event.clone(), [event.pubkey].into());
+        self.clock_us = clock_us;
         decision
     }
 
-    /// Decides about a revision that must be accepted.
+    /// What would become of an event.
+    pub(super) fn decide(&self, event: &Event) -> Decision {
+        self.clone().submit(event)
+    }
+
+    /// Sends a revision that must be accepted.
     pub(super) fn accept(&mut self, event: &Event) -> EventId {
         let decision = self.submit(event);
         assert!(matches!(decision, Decision::Write { .. }), "{decision:?}");
         event.id
     }
 
-    /// The redaction of a revision (9005), as the store leaves it.
-    pub(super) fn redact(&mut self, revision: EventId) {
-        self.withheld.insert(revision);
-        for head in self
-            .heads
-            .values_mut()
-            .filter(|head| head.event == revision)
-        {
-            head.redacted = true;
+    /// Withholds an event: the redaction of a revision, the removal of a message.
+    pub(super) fn withhold(&mut self, event: EventId) {
+        if let Some(kept) = self.events.get_mut(&event) {
+            kept.withheld = Some(WithheldCause::Removed);
         }
     }
 
-    /// The end of a body under a retention policy, as the store leaves it.
-    pub(super) fn expire(&mut self, revision: EventId) {
-        self.bodies.remove(&revision);
+    /// Expires the bodies of all events but current revisions.
+    pub(super) fn expire(&mut self) {
+        let current: Vec<EventId> = self.heads.values().map(|head| head.event).collect();
+        self.events.retain(|id, _| current.contains(id));
     }
 
     /// The head of the artifact that revisions speak of unless they say otherwise.
@@ -146,106 +129,9 @@ impl Desk {
         &self.heads[&ARTIFACT.parse::<ArtifactId>().unwrap()]
     }
 
-    fn view(&self, submission: &Submission) -> View {
-        let (event, plan) = (&submission.event, plan(submission));
-        let head = plan
-            .view
-            .artifact
-            .and_then(|artifact| self.heads.get(&artifact))
-            .cloned();
-        let mut wanted = plan.view.channels.clone();
-        wanted.extend(head.as_ref().map(|head| head.home));
-        let known = if self.accepted.contains(&event.id) || self.bodies.contains_key(&event.id) {
-            Known::Accepted
-        } else {
-            Known::New
-        };
-        View {
-            clock_us: CLOCK_US,
-            first_position: self.next_position(),
-            standing: self
-                .standings
-                .get(&event.pubkey)
-                .cloned()
-                .unwrap_or_else(Standing::fine),
-            known,
-            deleted: self.deleted_in_advance.contains(&event.id),
-            channels: wanted
-                .into_iter()
-                .filter_map(|id| Some((id, self.seen(id, event)?)))
-                .collect(),
-            head,
-            anchor: plan.view.anchor.and_then(|id| self.anchor(id)),
-            targets: BTreeMap::new(),
-            target_slots: BTreeMap::new(),
-            slot: None,
-            slot_deleted_until: None,
-            roster: Vec::new(),
-            state: StateStamps::default(),
-            notice_stamps: BTreeMap::new(),
-        }
-    }
-
-    fn seen(&self, id: ChannelId, event: &Event) -> Option<ChannelView> {
-        let role = self.roles.get(&(id, event.pubkey)).copied();
-        Some(ChannelView {
-            channel: self.channels.get(&id)?.clone(),
-            role,
-        })
-    }
-
-    fn anchor(&self, id: EventId) -> Option<AnchorFacts> {
-        let stored = self.bodies.get(&id)?;
-        Some(AnchorFacts {
-            kind: stored.event.kind,
-            channel: stored.channel,
-            withheld: self.withheld.contains(&id),
-        })
-    }
-
-    fn next_position(&self) -> Position {
-        self.rows
-            .last()
-            .map_or(Position(1), |row| row.position.plus(1))
-    }
-
-    fn apply(&mut self, write: &Write) {
-        match write {
-            Write::Store(stored) => {
-                let old = self.bodies.insert(stored.event.id, (**stored).clone());
-                assert_eq!(old, None, "a stored id is new");
-            }
-            Write::Accept { event, .. } => {
-                assert!(!self.accepted.contains(event), "accepted once");
-                self.accepted.push(*event);
-            }
-            Write::CreateHead { artifact, head } => {
-                let old = self.heads.insert(*artifact, (**head).clone());
-                assert_eq!(old, None, "an id is used once");
-            }
-            Write::AdvanceHead {
-                artifact,
-                prev,
-                head,
-            } => {
-                let old = self.heads.insert(*artifact, (**head).clone());
-                assert_eq!(old.map(|old| old.event), Some(*prev), "prev is current");
-            }
-            Write::Ledger(row) => {
-                assert!(row.position >= self.next_position());
-                self.rows.push(row.clone());
-            }
-            other => panic!("not a write of a revision: {other:?}"),
-        }
-    }
-}
-
-fn submission(event: &Event) -> Submission {
-    Submission {
-        community: CommunityId(Uuid::from_bytes([9; 16]).unwrap()),
-        event: event.clone(),
-        keys: [event.pubkey].into(),
-        received_at: SIGNED_AT,
+    /// A stored event.
+    pub(super) fn body(&self, id: EventId) -> &StoredEvent {
+        &self.events[&id].stored
     }
 }
 
@@ -271,7 +157,9 @@ pub(super) fn vault() -> ChannelId {
 
 /// The four channels with their members.
 pub(super) fn furnished() -> Desk {
-    let mut desk = Desk::default();
+    let mut desk = Desk(Model::new(Profile::Workspace));
+    // Not the second at which the revisions are signed.
+    desk.clock_us += 7_000_000;
     for channel in [home(), room(), vault()] {
         desk.channel(channel, Visibility::Private);
     }

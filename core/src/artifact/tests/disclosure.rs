@@ -25,7 +25,7 @@ fn worlds() -> Vec<Desk> {
     let moved = desk.accept(&Rev::new("move").after(first).at(vault()).by(&key(4)));
     let live = desk.clone();
     let mut redacted = desk.clone();
-    redacted.redact(moved);
+    redacted.withhold(moved);
     let (mut archived, mut gone) = (desk.clone(), desk.clone());
     archived.edit(vault(), |channel| channel.archived = true);
     gone.edit(vault(), |channel| channel.deleted = true);
@@ -57,7 +57,7 @@ fn worlds() -> Vec<Desk> {
 fn ids(worlds: &[Desk]) -> Vec<String> {
     let known: BTreeSet<String> = worlds
         .iter()
-        .flat_map(|desk| desk.bodies.keys())
+        .flat_map(|desk| desk.events.keys())
         .map(|id| id.to_string())
         .collect();
     known.into_iter().chain([ID_A.to_owned()]).collect()

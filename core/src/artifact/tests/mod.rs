@@ -10,9 +10,13 @@ mod ensure;
 mod envelope;
 mod identity;
 mod moving;
+mod planning;
 
+use crate::accept::model::BEGIN_SECS;
 use crate::ids::ChannelId;
 use crate::nostr::{Draft, Event, EventId, SecretKey, Tag, kinds, oa};
+
+pub(super) use crate::accept::model::key;
 
 pub(super) const ARTIFACT: &str = "04737c81-e5e8-4412-bb47-f446813cfeba";
 pub(super) const HOME: &str = "9b353519-f4fe-4757-aef4-bec6cc0ae54c";
@@ -20,13 +24,8 @@ pub(super) const ID_A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 pub(super) const ID_B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 pub(super) const OPS: [&str; 5] = ["create", "update", "move", "delete", "restore"];
 
-/// One of a few fixed keys.
-pub(super) fn key(number: u8) -> SecretKey {
-    SecretKey::from_bytes([number; 32]).unwrap()
-}
-
 /// The time all revisions of these tests are signed at, unless they say otherwise.
-pub(super) const SIGNED_AT: u64 = 1_700_000_000;
+pub(super) const SIGNED_AT: u64 = BEGIN_SECS;
 
 /// A revision to be signed. It begins valid; tests then spoil it.
 #[derive(Clone, Debug)]

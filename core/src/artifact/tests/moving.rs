@@ -1,6 +1,6 @@
 //! Moves: what they write, who may move, and what the source's readers are told.
 
-use super::desk::{CLOCK_US, Desk, furnished, hall, home, kind_9, refusal, relay_key, room, vault};
+use super::desk::{Desk, furnished, hall, home, kind_9, refusal, room, vault};
 use super::{ARTIFACT, Rev, key};
 use crate::accept::{Change, Decision, Rejection, Standing, Write};
 use crate::channel::Role;
@@ -23,9 +23,9 @@ fn moving(prev: EventId, destination: ChannelId) -> Rev {
 }
 
 fn removals(desk: &Desk) -> Vec<&Event> {
-    desk.bodies
+    desk.events
         .values()
-        .map(|stored| &stored.event)
+        .map(|kept| &kept.stored.event)
         .filter(|event| event.kind == kinds::ARTIFACT_MOVED)
         .collect()
 }
@@ -100,9 +100,9 @@ fn the_removal_names_the_source_and_nothing_of_the_destination() {
         panic!("one removal")
     };
     removal.verify(&Verifier).unwrap();
-    assert_eq!(removal.pubkey, relay_key().public());
+    assert_eq!(removal.pubkey, desk.policy.relay_key.public());
     assert_eq!(removal.content, "");
-    assert_eq!(removal.created_at, CLOCK_US / 1_000_000);
+    assert_eq!(removal.created_at, desk.now());
     let (source, prev) = (home().to_string(), first.to_string());
     let expected = [
         ["ar", "1"],
@@ -165,7 +165,7 @@ fn every_hop_has_its_own_removal_and_no_other_op_has_one() {
         (back, home()),
         (message, home()),
     ] {
-        assert_eq!(desk.bodies[&id].channel, Some(channel));
+        assert_eq!(desk.body(id).channel, Some(channel));
     }
 }
 
@@ -271,7 +271,7 @@ fn the_root_of_a_moved_artifact_belongs_to_the_destination() {
         desk.message(room(), kinds::FORUM_POST),
     );
     let withheld = desk.message(room(), kinds::CHAT);
-    desk.withheld.insert(withheld);
+    desk.withhold(withheld);
     let rooted = |rev: Rev, root: EventId| rev.set("root", &root.to_string());
     let first = desk.accept(&rooted(Rev::new("create"), source).event());
     for root in [source, withheld] {
