@@ -77,6 +77,11 @@ fn in_channel(channel: ChannelId, further: &[&[&str]]) -> Vec<Tag> {
     tags
 }
 
+/// A command. Its content is a number, so that one given twice in one second is two events.
+fn command(key: &SecretKey, kind: Kind, tags: Vec<Tag>) -> Event {
+    event(key, kind, tags, &next_number().to_string())
+}
+
 /// Kind 9: a chat message.
 pub fn chat(key: &SecretKey, channel: ChannelId, content: &str) -> Event {
     event(key, kinds::CHAT, in_channel(channel, &[]), content)
@@ -93,7 +98,7 @@ pub fn reply(key: &SecretKey, channel: ChannelId, to: EventId, content: &str) ->
 pub fn create_channel(key: &SecretKey, channel: ChannelId, further: &[&[&str]]) -> Event {
     let mut tags = in_channel(channel, &[&["name", "a channel"]]);
     tags.extend(further.iter().map(|elements| tag(elements)));
-    event(key, kinds::GROUP_CREATE, tags, "")
+    command(key, kinds::GROUP_CREATE, tags)
 }
 
 /// Kind 9007: creates a private channel.
@@ -103,7 +108,7 @@ pub fn create_private(key: &SecretKey, channel: ChannelId) -> Event {
 
 /// Kind 9002: edits a channel.
 pub fn edit_channel(key: &SecretKey, channel: ChannelId, edits: &[&[&str]]) -> Event {
-    event(key, kinds::GROUP_EDIT, in_channel(channel, edits), "")
+    command(key, kinds::GROUP_EDIT, in_channel(channel, edits))
 }
 
 /// Kind 9002: archives or unarchives a channel.
@@ -117,34 +122,34 @@ pub fn put_user(key: &SecretKey, channel: ChannelId, who: PubKey, role: Option<&
     let who = who.to_string();
     let mut tags = in_channel(channel, &[&["p", &who]]);
     tags.extend(role.map(|role| tag(&["role", role])));
-    event(key, kinds::GROUP_PUT_USER, tags, "")
+    command(key, kinds::GROUP_PUT_USER, tags)
 }
 
 /// Kind 9001: removes a member.
 pub fn remove_user(key: &SecretKey, channel: ChannelId, who: PubKey) -> Event {
     let tags = in_channel(channel, &[&["p", &who.to_string()]]);
-    event(key, kinds::GROUP_REMOVE_USER, tags, "")
+    command(key, kinds::GROUP_REMOVE_USER, tags)
 }
 
 /// Kind 9008: deletes a channel.
 pub fn delete_channel(key: &SecretKey, channel: ChannelId) -> Event {
-    event(key, kinds::GROUP_DELETE, in_channel(channel, &[]), "")
+    command(key, kinds::GROUP_DELETE, in_channel(channel, &[]))
 }
 
 /// Kind 9021: joins a channel.
 pub fn join(key: &SecretKey, channel: ChannelId) -> Event {
-    event(key, kinds::GROUP_JOIN, in_channel(channel, &[]), "")
+    command(key, kinds::GROUP_JOIN, in_channel(channel, &[]))
 }
 
 /// Kind 9022: leaves a channel.
 pub fn leave(key: &SecretKey, channel: ChannelId) -> Event {
-    event(key, kinds::GROUP_LEAVE, in_channel(channel, &[]), "")
+    command(key, kinds::GROUP_LEAVE, in_channel(channel, &[]))
 }
 
 /// Kind 9005: removes an event of a channel.
 pub fn remove_event(key: &SecretKey, channel: ChannelId, target: EventId) -> Event {
     let tags = in_channel(channel, &[&["e", &target.to_string()]]);
-    event(key, kinds::GROUP_DELETE_EVENT, tags, "")
+    command(key, kinds::GROUP_DELETE_EVENT, tags)
 }
 
 /// Kind 5: asks for the deletion of these events.

@@ -20,6 +20,9 @@ pub use crate::frame::{Frame, Verdict};
 /// How long any single wait may take. Long enough for a busy machine; a passing test never comes near it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Events that [`Client::accept_all`] sends before it waits for their answers.
+const PUBLISHED_TOGETHER: usize = 64;
+
 /// Where a relay listens and the Host under which it is addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -223,6 +226,22 @@ impl Client {
                 event.to_json()
             );
             event
+        }
+    }
+
+    /// Publishes many events that must all be accepted, some of them at the same time.
+    ///
+    /// # Panics
+    /// If one is refused.
+    pub async fn accept_all(&mut self, events: &[Event]) {
+        for some in events.chunks(PUBLISHED_TOGETHER) {
+            for event in some {
+                self.submit(event).await;
+            }
+            for event in some {
+                let verdict = self.answer(event.id).await;
+                assert!(verdict.accepted, "refused with {:?}", verdict.message);
+            }
         }
     }
 

@@ -5,8 +5,12 @@ pub mod client;
 pub mod frame;
 pub mod http;
 pub mod lookup;
+pub mod offline;
 pub mod person;
+pub mod raw;
+pub mod reads;
 pub mod relay;
+pub mod strace;
 pub mod trace;
 
 pub use holdfast_core::rules;

@@ -243,6 +243,25 @@ impl RelayProcess {
         }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.running.child.id()
+    }
+
+    /// Memory it keeps resident, in KiB, as the kernel counts it.
+    ///
+    /// # Panics
+    /// If the kernel does not tell, as for a process that has ended.
+    pub fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = std::fs::read_to_string(&path).expect("a running process has a status");
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"))
+            .and_then(|kib| kib.parse().ok())
+            .expect("the status names the resident memory")
+    }
+
     /// Kills it with SIGKILL, as a crash would, and waits for its end. Does nothing if it has ended.
     pub fn kill9(&mut self) {
         self.running.kill();
