@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod client;
+pub mod contract;
 pub mod frame;
 pub mod http;
 pub mod lookup;
