@@ -101,6 +101,8 @@ pub const CHANNEL_NAME_BYTES_MAX: usize = 256;
 pub const CHANNEL_TEXT_BYTES_MAX: usize = 4_096;
 /// Milliseconds a connection of the workspace profile may stay without a key (`--auth-timeout`).
 pub const AUTH_TIMEOUT_MS_DEFAULT: u64 = 10_000;
+/// TCP connections of one process; more are answered 503.
+pub const CONNECTIONS_MAX: usize = 10_000;
 /// Milliseconds between pings.
 pub const PING_INTERVAL_MS: u64 = 30_000;
 /// Pings without an answer after which a connection is closed.

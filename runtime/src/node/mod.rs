@@ -1,3 +1,12 @@
-//! The driver and its ports. Nothing here names a socket, a database or an executor.
+//! The shell around the core's node: its ports, the driver that owns it, and the handle through which adapters reach it.
 
+mod driver;
+mod handle;
+mod notes;
 pub mod ports;
+#[cfg(test)]
+mod tests;
+
+pub use driver::{Driver, Ports};
+pub use handle::{DriverHandle, Stopped};
+pub use notes::NoteCounts;

@@ -7,10 +7,13 @@ use std::pin::Pin;
 use holdfast_core::accept::Submission;
 use holdfast_core::ids::{CommunityId, Now};
 use holdfast_core::node::{
-    BusGeneration, BusMessage, HistoryPage, LedgerPage, LiveQuery, LiveRows, QueryAnswer,
-    QueryKind, ReadFailure, SubmitOutcome, Topic,
+    BusGeneration, BusMessage, CloseReason, ConnId, Generation, HistoryPage, LedgerPage, LiveQuery,
+    LiveRows, Note, QueryAnswer, QueryKind, ReadFailure, SubmitOutcome, Topic,
 };
+use holdfast_core::nostr::RelayFrame;
 use holdfast_core::scope::{Cut, ReadPlan};
+
+use crate::links::Tally;
 
 /// A boxed future that may move between threads.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
@@ -107,6 +110,32 @@ pub enum BusEvent {
     Active(Topic, BusGeneration),
     /// A message.
     Message(Topic, BusMessage),
+}
+
+/// The way to the peers of the WebSocket connections.
+///
+/// No call waits and none fails: the node has accounted for the room of every frame, and what is said to a connection that is
+/// gone has no effect, as its `Disconnected` is on the way.
+///
+/// After a completed flush the adapter reports what left as `Input::Drained`; it never reports a frame twice.
+pub trait Links: Send + Sync + 'static {
+    /// Queues a frame. Frames without generation leave first, in their order; those of one generation keep their order.
+    fn send(&self, conn: ConnId, generation: Option<Generation>, frame: RelayFrame);
+
+    /// Drops the unsent frames of a generation and returns what they were; the caller reports them as drained.
+    fn purge(&self, conn: ConnId, generation: Generation) -> Tally;
+
+    /// Drops all unsent frames that belong to a generation, sends the others, then closes.
+    fn close(&self, conn: ConnId, reason: CloseReason);
+
+    /// Lets the connection hand in one more message.
+    fn credit(&self, conn: ConnId);
+}
+
+/// Where the node's observations go. Never waits.
+pub trait NoteSink: Send + Sync + 'static {
+    /// Takes one observation.
+    fn note(&self, note: Note);
 }
 
 /// Answer of [`Guard::claim`].
