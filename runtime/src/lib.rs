@@ -3,6 +3,7 @@
 pub mod bus;
 pub mod exec;
 pub mod guard;
+pub mod http;
 pub mod links;
 pub mod node;
 pub mod random;
