@@ -1,6 +1,7 @@
 //! The runtime of the relay: ports, the one driver, and the adapters to sockets, disks and buses.
 
 pub mod bus;
+pub mod cli;
 pub mod exec;
 pub mod guard;
 pub mod http;

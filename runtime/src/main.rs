@@ -1,3 +1,7 @@
 //! The `holdfast` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    holdfast_relay::cli::run()
+}
