@@ -228,3 +228,6 @@ impl Channel {
 
 /// Channel ids in a defined order.
 pub type ChannelIds = BTreeSet<ChannelId>;
+
+#[cfg(test)]
+mod tests;
