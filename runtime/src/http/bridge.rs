@@ -23,6 +23,7 @@ use holdfast_core::nostr::http_auth::{
 };
 use holdfast_core::nostr::{Event, EventId, PubKey};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use sha2::{Digest, Sha256};
 
 use super::answer::{self, Refusal};
@@ -181,13 +182,18 @@ fn unauthorised(text: impl std::fmt::Display) -> Refusal {
 
 /// The body, at most [`BODY_BYTES_MAX`] bytes within [`BODY_TIMEOUT`].
 async fn read_body(body: Body) -> Result<Vec<u8>, Refusal> {
+    let too_large = || {
+        let text = format!("request body exceeds {BODY_BYTES_MAX} bytes");
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, text)
+    };
+    // What is announced as too large is not waited for.
+    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
     let body = Limited::new(body, BODY_BYTES_MAX).collect();
     match tokio::time::timeout(BODY_TIMEOUT, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes().into()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("request body exceeds {BODY_BYTES_MAX} bytes"),
-        )),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Refusal::bad_request("the request body could not be read")),
         Err(_) => Err(Refusal::new(
             StatusCode::REQUEST_TIMEOUT,
