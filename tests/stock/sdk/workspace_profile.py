@@ -69,6 +69,7 @@ async def connecting(story) -> None:
 
 
 async def channels(story) -> None:
+    # rules: CL-ID-1, CL-ID-2, CL-ID-6, CL-ID-10
     alice, bob, general, inner = story.alice, story.bob, story.general, story.inner
 
     async with check("kind 9007 creates an open channel under the id the client chose"):
@@ -109,6 +110,7 @@ async def channels(story) -> None:
 
 
 async def notices(story) -> None:
+    # rules: CL-NTC-1, CL-NTC-17, CL-NTC-18
     alice, bob, general, inner = story.alice, story.bob, story.general, story.inner
     mine = of(44100).pubkey(alice.key)
 
@@ -186,6 +188,7 @@ async def publish(line, event, *seen_by) -> None:
 
 
 async def revisions(story) -> None:
+    # rules: AR-ID-7, AR-ID-12, AR-ID-14, AR-MOD-1, AR-CUR-2, AR-CUR-4
     alice, bob, general = story.alice, story.bob, story.general
     story.plot = it = plot(story)
 
@@ -227,6 +230,7 @@ async def revisions(story) -> None:
 
 
 async def moving_and_deleting(story) -> None:
+    # rules: AR-MOVE-5, AR-MOVE-7, AR-ACC-18, AR-DEL-5, AR-DEL-10, AR-HEAD-4
     alice, bob, general, inner, it = story.alice, story.bob, story.general, story.inner, story.plot
 
     async with check("a move arrives in the destination and leaves a marker in the source"):

@@ -78,6 +78,7 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
   })
 
   await check('kind 39000 carries the identity tags in their order', async () => {
+    // rules: CL-ID-2, CL-ID-3, CL-ID-4, CL-ID-6, CL-ID-10
     const [state, ...others] = await read(onBob, { kinds: [39000], '#d': [general] })
     assert.equal(others.length, 0)
     assert.equal(state.pubkey, relayKey)
@@ -91,6 +92,7 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
   })
 
   await check('kinds 39001 and 39002 name the creator', async () => {
+    // rules: CL-ID-1, CL-ID-2, CL-ID-6
     const [admins] = await read(onAlice, { kinds: [39001], '#d': [general] })
     const [members] = await read(onAlice, { kinds: [39002], '#d': [general], '#p': [alice.pubkey] })
     for (const state of [admins, members]) {
@@ -104,6 +106,7 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
   })
 
   await check('a channel is found by creator and label', async () => {
+    // rules: CL-FIND-3
     const [state, ...others] = await read(onAlice, { kinds: [39000], '#P': [alice.pubkey], '#t': ['ops'] })
     assert.deepEqual(values(state, 'd'), [general])
     assert.equal(others.length, 0)
@@ -128,6 +131,7 @@ async function notices({ alice, bob, general, inner, relayKey, onAlice, onBob })
   let notice
 
   await check('kind 44100 tells the creator of each channel, with p, h and t', async () => {
+    // rules: CL-NTC-1, CL-NTC-4
     const found = await read(onAlice, mine)
     assert.deepEqual(found.map(event => values(event, 'h')[0]).sort(), [general, inner].sort())
     notice = found.find(event => values(event, 'h')[0] === general)
@@ -138,6 +142,7 @@ async function notices({ alice, bob, general, inner, relayKey, onAlice, onBob })
   })
 
   await check('kind 44100 of another key is closed as restricted, with and without ids', async () => {
+    // rules: CL-NTC-17, CL-NTC-18
     assert.match(await closedReason(onBob, mine), /^restricted: /)
     assert.match(await closedReason(onBob, { ...mine, ids: [notice.id] }), /^restricted: /)
     await assert.rejects(count(onBob, mine), /^Error: restricted: /)
@@ -212,6 +217,7 @@ async function revisions(story) {
   await check('an artifact is updated and seen live', () => publish(onAlice, updated, aliceLive, bobLive))
 
   await check('a stale prev is a conflict, by WebSocket and by HTTP', async () => {
+    // rules: AR-ID-7, AR-ID-14
     await refuse(onAlice, stale, /^conflict: /)
     const answer = await post(alice, '/events', stale)
     assert.equal(answer.status, 409)
@@ -219,11 +225,13 @@ async function revisions(story) {
   })
 
   await check('a replaced revision sent again still succeeds and changes nothing', async () => {
+    // rules: AR-ID-11, AR-ID-12
     await accept(onAlice, created)
     sameEvents(await query(alice, { artifact: 'head', '#d': [d] }), [updated])
   })
 
   await check('kind 5 on a revision is refused with a reason', async () => {
+    // rules: AR-MOD-1
     await refuse(onAlice, alice.event(5, [['e', updated.id], ['k', '45010']]), /^invalid: /)
     sameEvents(await read(onBob, { ids: [updated.id] }), [updated])
   })
@@ -236,6 +244,7 @@ async function revisions(story) {
   })
 
   await check('current query and count match whole tags with long names, of the head only', async () => {
+    // rules: AR-CUR-2, AR-CUR-4, AR-CUR-16
     sameEvents(await query(bob, { artifact: 'current', '#project': [gemini, 'vostok'] }), [updated])
     assert.deepEqual(await query(bob, { artifact: 'current', '#project': [apollo] }), [])
     assert.equal(await countByHttp(bob, { artifact: 'current', '#project': [gemini] }), 1)
@@ -248,6 +257,7 @@ async function movingAndDeleting(story) {
   const { d, envelope, created, updated, moved, deleted, restored, undead } = story.plot
 
   await check('a move arrives in the destination and leaves a marker in the source', async () => {
+    // rules: AR-MOVE-1, AR-MOVE-5, AR-MOVE-6
     await publish(onAlice, moved, aliceLive)
     for (const live of [bobLive, aliceLive]) {
       const marker = await until('kind 45011 live', () => live.events.find(({ kind }) => kind === 45011))
@@ -259,12 +269,14 @@ async function movingAndDeleting(story) {
   })
 
   await check('the marker is stored in the source, the head in the destination', async () => {
+    // rules: AR-MOVE-7
     const stored = await read(onBob, { kinds: [45010, 45011], '#h': [general] })
     assert.deepEqual(stored.map(({ kind }) => kind), [45011])
     sameEvents(await read(onAlice, { kinds: [45010], '#h': [inner] }), [moved])
   })
 
   await check('a reader of the source learns nothing of the destination', async () => {
+    // rules: AR-ACC-1, AR-ACC-2, AR-ACC-18
     assert.deepEqual(await read(onBob, { ids: [moved.id] }), [])
     assert.deepEqual(await query(bob, { artifact: 'head', '#d': [d] }), [])
     sameEvents(await query(bob, { artifact: 'history', '#d': [d] }), [created, updated])
@@ -276,6 +288,7 @@ async function movingAndDeleting(story) {
   })
 
   await check('a delete leaves current, stays the head, and only restore follows', async () => {
+    // rules: AR-CUR-3, AR-DEL-5, AR-DEL-6, AR-HEAD-4
     await publish(onAlice, deleted, aliceLive)
     assert.deepEqual(await query(alice, { artifact: 'current', '#d': [d] }), [])
     assert.equal(await countByHttp(alice, { artifact: 'current', '#d': [d] }), 0)
@@ -285,12 +298,14 @@ async function movingAndDeleting(story) {
   })
 
   await check('a restore is current again', async () => {
+    // rules: AR-DEL-10
     await publish(onAlice, restored, aliceLive)
     sameEvents(await query(alice, { artifact: 'current', '#d': [d] }), [restored])
     sameEvents(await query(alice, { artifact: 'head', '#d': [d] }), [restored])
   })
 
   await check('history holds every revision', async () => {
+    // rules: AR-ID-3, AR-CUR-5
     sameEvents(await query(alice, { artifact: 'history', '#d': [d] }), [created, updated, moved, deleted, restored])
   })
 
