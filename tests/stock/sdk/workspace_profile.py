@@ -73,7 +73,7 @@ async def channels(story) -> None:
     alice, bob, general, inner = story.alice, story.bob, story.general, story.inner
 
     async with check("kind 9007 creates an open channel under the id the client chose"):
-        tags = [["h", general], ["name", "General"], ["about", "Everything"], ["visibility", "open"], ["t", "ops"]]
+        tags = [["h", general], ["name", "General"], ["about", "Everything"], ["visibility", "open"]]
         await accept(story.on_alice, alice.event(9007, tags))
 
     async with check("kind 9007 creates a private channel"):
@@ -85,7 +85,7 @@ async def channels(story) -> None:
         equal(state.author().to_hex(), story.relay_key)
         equal((values(state, "d"), values(state, "name")), ([general], ["General"]))
         identity = [tag for tag in tags_of(state) if tag[0] in ("t", "P", "p")]
-        equal(identity, [["t", "stream"], ["t", "ops"], ["P", alice.pubkey]])
+        equal(identity, [["t", "stream"], ["P", alice.pubkey]])
         [created_at] = values(state, "created_at")
         assert re.fullmatch("[1-9][0-9]*", created_at), created_at
         assert ["public"] in tags_of(state) and ["private"] not in tags_of(state), "not marked public"
@@ -95,7 +95,7 @@ async def channels(story) -> None:
         equal(sorted(state.kind().as_u16() for state in states), [39001, 39002])
         for state in states:
             equal(state.author().to_hex(), story.relay_key)
-            equal((values(state, "t"), values(state, "P")), (["stream", "ops"], [alice.pubkey]))
+            equal((values(state, "t"), values(state, "P")), (["stream"], [alice.pubkey]))
             equal(values(state, "p"), [alice.pubkey])
 
     async with check("a private channel answers a nonmember as an unknown one"):

@@ -69,7 +69,7 @@ async function connecting(story) {
 async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }) {
   await check('kind 9007 creates an open channel under the id the client chose', async () => {
     await accept(onAlice, alice.event(9007, [
-      ['h', general], ['name', 'General'], ['about', 'Everything'], ['visibility', 'open'], ['t', 'ops'],
+      ['h', general], ['name', 'General'], ['about', 'Everything'], ['visibility', 'open'],
     ]))
   })
 
@@ -86,7 +86,7 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
     assert.deepEqual({ id, name, about, isPrivate },
       { id: general, name: 'General', about: 'Everything', isPrivate: undefined })
     assert.deepEqual(state.tags.filter(([tag]) => ['t', 'P', 'p'].includes(tag)),
-      [['t', 'stream'], ['t', 'ops'], ['P', alice.pubkey]])
+      [['t', 'stream'], ['P', alice.pubkey]])
     assert.match(values(state, 'created_at').join(), /^[1-9][0-9]*$/)
     assert.deepEqual(state.tags.filter(([tag]) => tag === 'public'), [['public']])
   })
@@ -97,7 +97,7 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
     const [members] = await read(onAlice, { kinds: [39002], '#d': [general], '#p': [alice.pubkey] })
     for (const state of [admins, members]) {
       assert.equal(state.pubkey, relayKey)
-      assert.deepEqual(values(state, 't'), ['stream', 'ops'])
+      assert.deepEqual(values(state, 't'), ['stream'])
       assert.deepEqual(values(state, 'P'), [alice.pubkey])
     }
     assert.deepEqual(nip29.parseGroupAdminsEvent(admins).map(admin => [admin.pubkey, admin.label]),
@@ -105,11 +105,12 @@ async function channels({ alice, bob, general, inner, relayKey, onAlice, onBob }
     assert.deepEqual(nip29.parseGroupMembersEvent(members).map(({ pubkey }) => pubkey), [alice.pubkey])
   })
 
-  await check('a channel is found by creator and label', async () => {
+  await check('a channel is found by creator and type', async () => {
     // rules: CL-FIND-3
-    const [state, ...others] = await read(onAlice, { kinds: [39000], '#P': [alice.pubkey], '#t': ['ops'] })
-    assert.deepEqual(values(state, 'd'), [general])
-    assert.equal(others.length, 0)
+    const found = await read(onAlice, { kinds: [39000], '#P': [alice.pubkey], '#t': ['stream'] })
+    assert.deepEqual(found.flatMap(state => values(state, 'd')).sort(), [general, inner].sort())
+    assert.deepEqual(await read(onAlice, { kinds: [39000], '#P': [alice.pubkey], '#t': ['forum'] }), [])
+    assert.deepEqual(await read(onAlice, { kinds: [39000], '#P': [bob.pubkey], '#t': ['stream'] }), [])
   })
 
   await check('a private channel answers a nonmember as an unknown one', async () => {
