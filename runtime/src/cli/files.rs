@@ -34,17 +34,19 @@ pub(super) fn write_new_key(path: &Path, key: &SecretKey) -> Result<(), Failure>
         .create_new(true)
         .mode(0o600)
         .open(path);
-    opened
-        .and_then(write)
-        .map_err(|error| unusable(path, &error))
+    opened.and_then(write).map_err(|error| {
+        let failure = unusable(path, &error);
+        match error.kind() {
+            ErrorKind::AlreadyExists => Failure {
+                exit: Exit::Conflict,
+                ..failure
+            },
+            _ => failure,
+        }
+    })
 }
 
 /// A file or directory that cannot be used.
 pub(super) fn unusable(path: &Path, error: &io::Error) -> Failure {
-    let exit = if error.kind() == ErrorKind::AlreadyExists {
-        Exit::Conflict
-    } else {
-        Exit::Unreachable
-    };
-    Failure::new(exit, format_args!("{}: {error}", path.display()))
+    Failure::unreachable(format_args!("{}: {error}", path.display()))
 }

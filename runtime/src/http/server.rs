@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -99,7 +100,10 @@ async fn serve_connection(
         meter: Arc::clone(&meter),
         _permit: Arc::new(permit),
     };
+    let asked = Arc::new(AtomicBool::new(false));
+    let asks = Arc::clone(&asked);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
+        asks.store(true, Ordering::Relaxed);
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(connection.clone());
         let router = router.clone();
@@ -122,6 +126,10 @@ async fn serve_connection(
         biased;
         served = &mut http => served,
         () = stopped(&mut stop) => {
+            // A graceful end waits for the first request for ever.
+            if !asked.load(Ordering::Relaxed) {
+                return;
+            }
             http.as_mut().graceful_shutdown();
             http.await
         }
