@@ -177,7 +177,8 @@ fn the_host_of_the_relay_itself_is_no_further_host() {
 
 #[test]
 fn settings_of_parts_that_are_not_there_are_refused_by_name_and_what_asks_for_nothing_is_not() {
-    let cases: [(&[&str], &[(&str, &str)], &str); 6] = [
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+    let cases: [Case<'_>; 6] = [
         (&["--database-url", "postgres://x"], &[], "--database-url"),
         (&["--redis-url=redis://x"], &[], "--redis-url"),
         (&["--require-membership"], &[], "--require-membership"),
