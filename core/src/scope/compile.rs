@@ -162,9 +162,9 @@ fn asks_for_channel_state_only(filter: &Filter) -> bool {
 }
 
 /// Whether all kinds of the filter are gated and one of them is not asked for in the way its gate allows: with the reader's
-/// own keys, and no others, in `#p`, or for 4 in `authors`.
+/// own keys, and no others, in `#p`, or for 4 in `authors`. An empty list of kinds asks for nothing and is no such filter.
 fn asks_for_foreign_private_kinds(readers: &BTreeSet<PubKey>, filter: &Filter) -> bool {
-    let Some(wanted) = filter.kinds.as_ref().filter(|wanted| !wanted.is_empty()) else {
+    let Some(wanted) = &filter.kinds else {
         return false;
     };
     let Some(gates) = wanted

@@ -105,6 +105,7 @@ fn in_mixed_filters_foreign_private_rows_are_left_out() {
         &by_id,
         r##"{"#p":["$bob"]}"##,
     ];
+    assert!(town.answer(&[EVE], r#"{"kinds":[]}"#).is_empty());
     for filter in mixed {
         let seen = |readers: &[PubKey]| town.answer(readers, filter);
         assert_eq!(
