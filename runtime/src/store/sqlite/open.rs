@@ -17,6 +17,8 @@ const DATABASE_FILE: &str = "holdfast.sqlite";
 const LOCK_FILE: &str = "holdfast.lock";
 /// Prepared statements each connection keeps.
 const STATEMENTS_CACHED_MAX: usize = 128;
+/// Pages of the write-ahead log after which they are copied into the database: each page once, however often it was written.
+const WAL_PAGES_MAX: u32 = 4_096;
 /// Bytes of the write-ahead log file that are kept after a checkpoint.
 const WAL_KEPT_BYTES: i64 = 64 * 1024 * 1024;
 
@@ -157,6 +159,7 @@ pub(crate) fn writing_connection(
     db.pragma_update(None, "foreign_keys", true)?;
     db.pragma_update(None, "trusted_schema", false)?;
     db.pragma_update(None, "cache_size", -32 * 1024)?;
+    db.pragma_update_and_check(None, "wal_autocheckpoint", WAL_PAGES_MAX, |_| Ok(()))?;
     db.pragma_update_and_check(None, "journal_size_limit", WAL_KEPT_BYTES, |_| Ok(()))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_CACHED_MAX);
     Ok(db)
