@@ -10,7 +10,7 @@ use futures::{SinkExt, StreamExt};
 use holdfast_core::nostr::{Draft, Event, EventId, SecretKey, kinds};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -414,8 +414,10 @@ impl Client {
 
     /// Reads one frame from the socket; `None` when the peer ended the connection.
     async fn receive(&mut self) -> Option<Frame> {
+        // Pings do not put the deadline off.
+        let deadline = Instant::now() + DEADLINE;
         loop {
-            let message = match timeout(DEADLINE, self.socket.next()).await {
+            let message = match timeout_at(deadline, self.socket.next()).await {
                 Ok(message) => message,
                 Err(_) => panic!("no frame within {DEADLINE:?}; unread: {:?}", self.inbox),
             };

@@ -147,7 +147,8 @@ impl Node {
                 conn,
                 sub,
                 generation,
-            }) => self.caught_up(conn, &sub, generation, rows, effects),
+                positions,
+            }) => self.caught_up(conn, &sub, generation, &positions, rows, effects),
             _ => effects.push(Effect::Note(Note::LateAnswer)),
         }
     }
@@ -470,7 +471,7 @@ impl Node {
             .flat_map(|plan| plan.readers.iter().copied())
             .collect();
         let query = LiveQuery {
-            positions,
+            positions: positions.clone(),
             channels: BTreeSet::new(),
             keys,
             bytes_max: PAGE_ROOM_BYTES / 2,
@@ -479,6 +480,7 @@ impl Node {
             conn,
             sub: sub_id.clone(),
             generation,
+            positions,
         });
         if let Some(Sub {
             phase: Phase::Live { catch_up, .. },
@@ -502,6 +504,7 @@ impl Node {
         conn: ConnId,
         sub_id: &SubId,
         generation: Generation,
+        asked: &BTreeSet<Position>,
         rows: Result<LiveRows, ReadFailure>,
         effects: &mut Vec<Effect>,
     ) {
@@ -557,21 +560,15 @@ impl Node {
             self.deadlines
                 .remove(&(at, Deadline::CatchUp(conn, sub_id.clone(), generation)));
         }
-        let asked: Vec<Position> = sub
-            .held
-            .iter()
-            .copied()
-            .take(PAGE_ROWS_MAX as usize)
-            .collect();
         let mut frames = Vec::new();
         let mut room = 0usize;
         for position in asked {
-            if rows.left.contains(&position) {
+            if rows.left.contains(position) {
                 break;
             }
             let row = rows
                 .rows
-                .get(&position)
+                .get(position)
                 .filter(|row| !cut.covers(&row.stamp) && admitted(sub, row, &rows));
             if let Some(row) = row {
                 let frame = RelayFrame::Event {
@@ -586,11 +583,11 @@ impl Node {
                     break;
                 }
                 room += frame.len_bytes();
-                if sub.mark_sent(position) {
+                if sub.mark_sent(*position) {
                     frames.push(frame);
                 }
             }
-            sub.held.remove(&position);
+            sub.held.remove(position);
         }
         for frame in frames {
             effects.push(Effect::Note(Note::LiveDelivered));

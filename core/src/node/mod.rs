@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use io::*;
 
 use crate::accept::{Policy, Profile};
-use crate::ids::{CommunityId, Now};
+use crate::ids::{CommunityId, Now, Position};
 use crate::limits;
 use crate::nostr::{Event, EventId, RelayFrame, SubId, SubIdText};
 use crate::scope::Cut;
@@ -94,6 +94,8 @@ enum Owner {
         conn: ConnId,
         sub: SubId,
         generation: Generation,
+        /// What was asked for; more may be held by the time of the answer.
+        positions: BTreeSet<Position>,
     },
     /// A topic's live read.
     Topic { topic: Topic },

@@ -154,6 +154,26 @@ fn what_is_announced_during_the_history_follows_eose_once() {
 }
 
 #[test]
+fn what_is_announced_while_held_positions_are_read_is_held_and_sent_as_well() {
+    let mut bench = Bench::member(Profile::Workspace);
+    let (first, second) = (
+        note(1, 10, &[&["h", CHANNEL]], "first"),
+        note(1, 11, &[&["h", CHANNEL]], "second"),
+    );
+    let op = bench.open(1, "s");
+    let read = live_op(&bench.announce(&[4])).expect("a signal is read");
+    bench.live(read, &[(4, &first)]);
+    let release = live_op(&bench.end_history(op, 3)).expect("held positions are read after EOSE");
+    let read = live_op(&bench.announce(&[5])).expect("a signal is read");
+    assert!(frames(&bench.live(read, &[(5, &second)])).is_empty());
+    let effects = bench.live(release, &[(4, &first)]);
+    assert!(frames(&effects)[0].contains(&first.id.to_string()));
+    let release = live_op(&effects).expect("what came meanwhile is read");
+    let effects = bench.live(release, &[(5, &second)]);
+    assert!(frames(&effects)[0].contains(&second.id.to_string()));
+}
+
+#[test]
 fn an_event_announced_on_two_topics_is_sent_once() {
     let mut bench = Bench::member(Profile::Workspace);
     let event = note(1, 10, &[&["h", CHANNEL]], "x");
