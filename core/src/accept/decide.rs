@@ -1,6 +1,6 @@
 //! From a submission and what a store knows to what must be written. This file only chooses who decides.
 
-use super::deletion::{self, may_be_deleted};
+use super::deletion;
 use super::{Decision, Known, Policy, Rejection, Submission, View, is_command, message};
 use crate::nostr::kinds;
 use crate::{artifact, channel};
@@ -11,7 +11,7 @@ pub fn decide(submission: &Submission, view: &View, policy: &Policy) -> Decision
     if submission.event.kind == kinds::ARTIFACT {
         return artifact::decide(submission, view, policy);
     }
-    if view.deleted && may_be_deleted(submission.event.kind) {
+    if message::is_deleted(submission, view) {
         return Decision::Reject(message::deleted());
     }
     match view.known {

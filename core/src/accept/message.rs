@@ -1,6 +1,7 @@
 //! Ordinary events: what is stored, in which channel, and which of two versions of a replaceable event stays (NIP-01).
 //! Commands, deletions and artifact revisions do not belong here.
 
+use super::deletion::may_be_deleted;
 use super::gate::{self, Place};
 use super::list::WriteList;
 use super::plan::Plan;
@@ -32,12 +33,6 @@ pub(super) fn decide(submission: &Submission, view: &View) -> Result<Decision, R
     if kinds::is_ephemeral(event.kind) {
         return Ok(Decision::Ephemeral { channel });
     }
-    if view
-        .slot_deleted_until
-        .is_some_and(|until| event.created_at <= until)
-    {
-        return Err(deleted());
-    }
     let mut list = WriteList::new(view);
     if let Some(stored) = view.slot {
         if !replaces(event, &stored) {
@@ -63,6 +58,16 @@ pub(super) fn write_place(event: &Event, view: &View) -> Result<Option<ChannelId
             gate::standing(view, gate::SCOPE_MESSAGES_WRITE).and(Err(gate::not_a_member()))
         }
     }
+}
+
+/// Whether the author's kind 5 keeps the event out, by its id or as a version of a deleted address. A copy that was stored before
+/// the deletion is refused too: it is no longer there to be a duplicate of (NIP-09, B07).
+pub(super) fn is_deleted(submission: &Submission, view: &View) -> bool {
+    let event = &submission.event;
+    let by_address = view
+        .slot_deleted_until
+        .is_some_and(|until| event.created_at <= until);
+    (view.deleted || by_address) && may_be_deleted(event.kind)
 }
 
 /// The refusal of an event that its author deleted before.

@@ -89,7 +89,7 @@ impl Node {
             Err(refusal) => {
                 let reply = Reply::Refused {
                     denied: true,
-                    text: refusal.text().to_owned(),
+                    text: refusal.query_text().to_owned(),
                 };
                 effects.push(Effect::Reply { ticket, reply });
             }
@@ -117,7 +117,7 @@ impl Node {
             Err(refusal) => {
                 let reply = Reply::Refused {
                     denied: true,
-                    text: refusal.text().to_owned(),
+                    text: refusal.query_text().to_owned(),
                 };
                 effects.push(Effect::Reply { ticket, reply });
             }

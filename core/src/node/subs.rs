@@ -24,6 +24,7 @@ impl Node {
         conn: ConnId,
         sub: &SubId,
         filters: &[Filter],
+        words: fn(scope::Refusal) -> &'static str,
         effects: &mut Vec<Effect>,
     ) -> Option<Vec<ReadPlan>> {
         let state = self.conns.get(&conn)?;
@@ -35,7 +36,7 @@ impl Node {
                     .iter()
                     .map(|filter| scope::compile(state.community, &state.keys, filter))
                     .collect::<Result<_, _>>()
-                    .map_err(|refusal| refusal.text().to_owned())
+                    .map_err(|refusal| words(refusal).to_owned())
             };
         match result {
             Ok(plans) => Some(plans),
@@ -54,7 +55,8 @@ impl Node {
         filters: &[Filter],
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let Some(plans) = self.plans(conn, &sub, filters, effects) else {
+        let Some(plans) = self.plans(conn, &sub, filters, scope::Refusal::query_text, effects)
+        else {
             return false;
         };
         let op = self.op(Owner::Count { conn, sub });
@@ -97,7 +99,7 @@ impl Node {
         if self.end_sub(conn, &sub, effects) {
             effects.push(Effect::Note(Note::SubscriptionReplaced));
         }
-        let Some(plans) = self.plans(conn, &sub, filters, effects) else {
+        let Some(plans) = self.plans(conn, &sub, filters, scope::Refusal::text, effects) else {
             return;
         };
         let Some(state) = self.conns.get(&conn) else {

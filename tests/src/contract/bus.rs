@@ -55,10 +55,7 @@ pub fn a_confirmed_topic_delivers(buses: &dyn Buses) {
         assert!(wait(bus.publish(topic(2), message(position))));
     }
     for position in 1..=3 {
-        assert_eq!(
-            next(&bus),
-            BusEvent::Message(topic(2), message(position))
-        );
+        assert_eq!(next(&bus), BusEvent::Message(topic(2), message(position)));
     }
 }
 
