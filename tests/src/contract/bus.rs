@@ -39,7 +39,7 @@ fn next(bus: &Arc<dyn Bus>) -> BusEvent {
 }
 
 fn up(bus: &Arc<dyn Bus>) -> BusGeneration {
-    match next(&bus) {
+    match next(bus) {
         BusEvent::Up(generation) => generation,
         other => panic!("not up: {other:?}"),
     }
