@@ -362,6 +362,42 @@ async fn s05_a_second_auth_and_repeated_ids_do_no_harm_and_one_bad_filter_ends_t
     assert!(matches!(end, End::Closed(reason) if reason.starts_with("invalid: ")));
 }
 
+/// Publishing and the end of subscriptions at the same time on many connections: all of it gets its answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s06_delivery_and_closing_do_not_wait_for_each_other() {
+    const READERS: usize = 8;
+    const ROUNDS: usize = 60;
+    let relay = RelayProcess::start(Profile::Workspace, &[]);
+    let endpoint = relay.endpoint();
+    let mut a = Person::arrive(&endpoint).await;
+    let channel = a.open_channel().await;
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let mut reader = Person::arrive(&endpoint).await;
+        readers.push(tokio::spawn(async move {
+            for round in 0..ROUNDS {
+                let filter = json!({"kinds": [9], "#h": [channel]});
+                reader.ws.subscribe("s", &filter).await;
+                if round % 2 == 0 {
+                    reader.ws.close("s").await;
+                }
+            }
+            reader.ws.close("s").await;
+            reader
+        }));
+    }
+    for round in 0..ROUNDS {
+        a.chat(channel, &format!("round {round}")).await;
+    }
+    let last = json!({"kinds": [9], "#h": [channel], "limit": 0});
+    for (n, reader) in readers.into_iter().enumerate() {
+        let mut reader = reader.await.expect("no reader panics");
+        reader.ws.subscribe("last", &last).await;
+        let message = a.chat(channel, &format!("last {n}")).await;
+        assert_eq!(reader.ws.next_event("last").await, message);
+    }
+}
+
 /// More requests at once than the store has readers for: each is answered, with its rows or with a reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s08_a_burst_of_requests_is_served_or_refused_and_never_forgotten() {
