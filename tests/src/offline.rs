@@ -3,7 +3,7 @@
 //! public paths belongs to `client` and `http`.
 
 use holdfast_core::ids::ChannelId;
-use holdfast_core::nostr::{Event, kinds};
+use holdfast_core::nostr::{Event, PubKey, kinds};
 use holdfast_core::scope::index_terms;
 use rusqlite::{Connection, params};
 
@@ -49,6 +49,41 @@ impl Offline {
     /// If the channel is not there.
     pub fn forget_creator(&self, channel: ChannelId) {
         self.change_channel("creator = ?2", channel, None);
+    }
+
+    /// Makes people plain members of a channel, without state events or notices: the roster is signed again when the channel's
+    /// membership changes next.
+    ///
+    /// # Panics
+    /// If the database refuses it.
+    pub fn add_members(&self, channel: ChannelId, people: &[PubKey]) {
+        let community: i64 = self.number("SELECT number FROM community");
+        let joined_at_us =
+            i64::try_from(now() * 1_000_000).expect("the clock is before the year 200000");
+        let mut insert = self
+            .db
+            .prepare(
+                "INSERT INTO member (community, channel, pubkey, removed, role, joined_at_us, access_stamp)
+                 VALUES (?1, ?2, ?3, 0, 'member', ?4, 1)",
+            )
+            .expect("the members can be prepared");
+        self.db
+            .execute_batch("BEGIN")
+            .expect("a transaction begins");
+        for (at, who) in (0..).zip(people) {
+            let at_us: i64 = joined_at_us + at;
+            insert
+                .execute(params![
+                    community,
+                    channel.0.as_bytes(),
+                    who.as_bytes(),
+                    at_us
+                ])
+                .expect("the members take a row");
+        }
+        self.db
+            .execute_batch("COMMIT")
+            .expect("the transaction ends");
     }
 
     /// Changes what is fixed for life, so the trigger that fixes it is set aside and put back.

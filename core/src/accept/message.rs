@@ -72,7 +72,7 @@ pub(super) fn is_deleted(submission: &Submission, view: &View) -> bool {
 
 /// The refusal of an event that its author deleted before.
 pub(crate) fn deleted() -> Rejection {
-    Rejection::Denied("blocked: this event was deleted by its author".to_owned())
+    Rejection::Invalid("blocked: this event was deleted by its author".to_owned())
 }
 
 /// Whether the event takes the place of the stored one: the later, and of two of one second the one with the lowest id (B06).

@@ -56,7 +56,7 @@ pub(super) fn join(
     found: Result<&ChannelView, Rejection>,
 ) -> Result<Done, Rejection> {
     let found =
-        found.map_err(|_| Rejection::Denied("restricted: channel is private".to_owned()))?;
+        found.map_err(|_| Rejection::Invalid("restricted: channel is private".to_owned()))?;
     not_archived(&found.channel)?;
     if found.role.is_some() {
         return Ok(Done::Unchanged("duplicate: already a member"));
