@@ -74,3 +74,68 @@ fn check_all(waiting: &Mutex<mpsc::Receiver<Job>>) {
         let _ = checked.send(result);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use holdfast_core::nostr::{Draft, SecretKey};
+
+    fn event(content: String) -> Event {
+        let key = SecretKey::from_bytes([9; 32]).expect("a key");
+        let draft = Draft {
+            created_at: 1,
+            kind: 1,
+            tags: Vec::new(),
+            content,
+        };
+        draft.sign(&key)
+    }
+
+    #[tokio::test]
+    async fn more_events_than_wait_at_once_each_get_their_own_verdict() {
+        let pool = VerifyPool::start().expect("threads can be made");
+        let events: Vec<Event> = (0..3 * WAITING_MAX)
+            .map(|number| {
+                let mut event = event(number.to_string());
+                match number % 3 {
+                    0 => {}
+                    1 => event.content.push('x'),
+                    _ => event.sig = event_of_another().sig,
+                }
+                event
+            })
+            .collect();
+        let checks = events
+            .iter()
+            .cloned()
+            .map(|event| pool.verify(Box::new(event)));
+        for (number, (checked, event)) in join_all(checks).await.into_iter().zip(events).enumerate()
+        {
+            match (number % 3, checked) {
+                (0, Ok(same)) => assert_eq!(*same, event),
+                (1, Err((same, EventError::WrongId { .. })))
+                | (2, Err((same, EventError::BadSignature))) => assert_eq!(*same, event),
+                (_, other) => panic!("{number}: {other:?}"),
+            }
+        }
+    }
+
+    fn event_of_another() -> Event {
+        event("of another".to_owned())
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_harms_nobody() {
+        let pool = VerifyPool::start().expect("threads can be made");
+        for number in 0..100 {
+            let check = pool.verify(Box::new(event(number.to_string())));
+            drop(tokio::time::timeout(std::time::Duration::ZERO, check).await);
+        }
+        let last = event("last".to_owned());
+        assert_eq!(
+            pool.verify(Box::new(last.clone())).await,
+            Ok(Box::new(last))
+        );
+    }
+}

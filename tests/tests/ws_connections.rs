@@ -49,20 +49,29 @@ async fn messages_count_in_the_order_in_which_they_were_sent() {
 }
 
 #[tokio::test]
-async fn a_wrong_signature_between_right_ones_is_answered_in_its_turn() {
+async fn frames_that_need_a_check_and_frames_that_need_none_keep_their_order() {
+    const PAIRS: usize = 200;
     let relay = RelayProcess::start(Profile::Open, &[]);
     let mut client = Client::open(&relay.endpoint()).await;
     let key = fresh_key();
-    for _ in 0..50 {
-        let right = event(&key, 1, Vec::new(), &build::fresh_channel().to_string());
-        let mut wrong = event(&key, 1, Vec::new(), &build::fresh_channel().to_string());
-        wrong.sig = right.sig;
-        client.submit(&wrong).await;
+    let other = event(&key, 1, Vec::new(), "other");
+    let wrong: Vec<Event> = (0..PAIRS)
+        .map(|number| {
+            let mut wrong = event(&key, 1, Vec::new(), &number.to_string());
+            wrong.sig = other.sig;
+            wrong
+        })
+        .collect();
+    for event in &wrong {
+        client.submit(event).await;
         client.send(&json!(["PUBLISH"])).await;
+    }
+    for event in &wrong {
         let Frame::Ok { id, verdict } = client.next_frame().await else {
             panic!("the EVENT was first");
         };
-        assert_eq!((id, verdict.accepted), (wrong.id, false));
+        assert_eq!((id, verdict.accepted), (event.id, false));
+        assert_eq!(verdict.message, "invalid: invalid schnorr signature");
         assert!(matches!(client.next_frame().await, Frame::Notice { .. }));
     }
 }

@@ -49,7 +49,7 @@ async fn closing(raw: &mut Raw) -> (Vec<Frame>, u16) {
 }
 
 #[tokio::test]
-async fn every_malformed_frame_is_answered_where_it_can_be_and_the_connection_lives() {
+async fn a_frame_that_names_nothing_gets_a_notice_and_the_connection_lives() {
     let relay = RelayProcess::start(Profile::Open, &[]);
     let mut raw = connect(&relay).await;
     let notices = [
@@ -96,6 +96,13 @@ async fn every_malformed_frame_is_answered_where_it_can_be_and_the_connection_li
             other => panic!("{text}: {other:?}"),
         }
     }
+    lives(&mut raw).await;
+}
+
+#[tokio::test]
+async fn a_frame_that_names_its_subscription_is_refused_on_it_and_the_connection_lives() {
+    let relay = RelayProcess::start(Profile::Open, &[]);
+    let mut raw = connect(&relay).await;
     let long = "x".repeat(SUB_ID_CHARS_MAX + 1);
     let closed = [
         ("[\"REQ\",\"s\"]", "s", "invalid: REQ requires a filter"),

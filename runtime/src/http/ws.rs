@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures::stream::{FuturesOrdered, SplitSink, SplitStream};
-use futures::{FutureExt, StreamExt, poll};
+use futures::{FutureExt, StreamExt};
 use holdfast_core::limits::{FRAME_BYTES_MAX, PONGS_MISSED_MAX};
 use holdfast_core::node::ConnId;
 use holdfast_core::nostr::host::BoundHost;
@@ -33,10 +33,8 @@ use crate::node::ports::BoxFuture;
 use crate::random;
 
 /// Bytes of the read buffer, and bytes that are gathered before the socket is written to. Ten thousand idle connections have
-/// both, so they are one page each.
+/// both, so they are one page each. The library keeps what a larger message made them grow to, at most a frame each.
 const BUFFER_BYTES: usize = 4_096;
-/// A message at least this long is not left in the read buffer's memory once it is dealt with.
-const LARGE_MESSAGE_BYTES: usize = 16_384;
 /// How long the rest of what a peer sends is read and dropped after the close frame: a socket closed with unread bytes is
 /// reset, and the peer may then lose the last frames.
 const LINGER: Duration = Duration::from_secs(2);
@@ -243,53 +241,29 @@ impl<'a> Reader<'a> {
                 }
                 () = self.link.credited(), if !self.has_credit => self.has_credit = true,
                 next = stream.next(), if self.has_credit => {
-                    let large = match next.unwrap_or(Err(Error::ConnectionClosed)) {
-                        Ok(message) => self.take(message).await,
-                        Err(error) => return end_of(error),
-                    };
-                    if let Some(large) = large
-                        && let Some(end) = self.read_beside(large, stream).await
-                    {
+                    if let Some(end) = self.take(next).await {
                         return end;
                     }
                 }
-                _ = pings.tick() => {
-                    // While nothing may be read, an answer cannot be seen, and the peer is not to blame.
-                    if self.has_credit {
-                        if self.pings_unanswered >= PONGS_MISSED_MAX {
-                            tracing::debug!(conn = ?self.conn, "no answer to pings");
-                            return ReadEnd::Gone;
-                        }
-                        self.pings_unanswered += 1;
-                        self.link.ping();
+                // While nothing may be read, an answer cannot be seen, and the peer is not to blame.
+                _ = pings.tick(), if self.has_credit => {
+                    if self.pings_unanswered >= PONGS_MISSED_MAX {
+                        tracing::debug!(conn = ?self.conn, "no answer to pings");
+                        return ReadEnd::Gone;
                     }
+                    self.pings_unanswered += 1;
+                    self.link.ping();
                 }
             }
         }
     }
 
-    /// Looks for the next frame once while the memory of a large message is still in use, so that the read buffer does not take
-    /// that memory over and keep it while the connection is idle.
-    async fn read_beside(&mut self, large: Message, stream: &mut Stream) -> Option<ReadEnd> {
-        if !self.has_credit {
-            return None;
-        }
-        let next = poll!(stream.next());
-        drop(large);
-        let std::task::Poll::Ready(next) = next else {
-            return None;
+    /// Deals with what the socket gave; says so if it was the last.
+    async fn take(&mut self, next: Option<Result<Message, Error>>) -> Option<ReadEnd> {
+        let message = match next.unwrap_or(Err(Error::ConnectionClosed)) {
+            Ok(message) => message,
+            Err(error) => return Some(end_of(error)),
         };
-        match next.unwrap_or(Err(Error::ConnectionClosed)) {
-            Ok(message) => {
-                self.take(message).await;
-                None
-            }
-            Err(error) => Some(end_of(error)),
-        }
-    }
-
-    /// Deals with one frame; gives a large one back when nothing needs it any more.
-    async fn take(&mut self, message: Message) -> Option<Message> {
         let parsed = match &message {
             Message::Text(text) => ClientMessage::parse(text),
             Message::Binary(bytes) => match std::str::from_utf8(bytes) {
@@ -311,7 +285,7 @@ impl<'a> Reader<'a> {
             other if self.checks.is_empty() => self.app.driver.message(self.conn, other).await,
             other => self.checks.push_back(Box::pin(std::future::ready(other))),
         }
-        (message.len() >= LARGE_MESSAGE_BYTES).then_some(message)
+        None
     }
 
     /// Puts an event behind the messages before it, to be handed in once it is checked.
