@@ -13,7 +13,7 @@ use holdfast_relay::exec::{TokioClock, TokioSpawn};
 use holdfast_relay::guard::local::{KEYS_MAX, LocalGuard};
 use holdfast_relay::http::{App, Hosts, Settings, info_document, serve};
 use holdfast_relay::links::Registry;
-use holdfast_relay::node::{Driver, NoteCounts, Ports};
+use holdfast_relay::node::{Driver, DriverHandle, NoteCounts, Ports};
 use holdfast_relay::store::sqlite::{SqliteSettings, SqliteStore};
 use holdfast_relay::verify::VerifyPool;
 use holdfast_tests::build::{event, fresh_key, key};
@@ -31,6 +31,7 @@ const FIN: u8 = 0x80;
 /// A relay of the open profile inside the test.
 struct Inside {
     endpoint: Endpoint,
+    driver: DriverHandle,
     // Both end with the test.
     _stop: watch::Sender<bool>,
     _dir: TempDir,
@@ -69,7 +70,7 @@ async fn start(settings: Settings) -> Inside {
         info: info_document(profile, public),
         profile,
         settings,
-        driver: handle,
+        driver: handle.clone(),
         links,
         verify: VerifyPool::start().expect("threads can be made"),
         guard: Arc::new(guard),
@@ -81,6 +82,7 @@ async fn start(settings: Settings) -> Inside {
     tokio::spawn(serve(listener, Arc::new(app), stopped));
     Inside {
         endpoint,
+        driver: handle,
         _stop: stop,
         _dir: dir,
     }
@@ -177,4 +179,15 @@ async fn connections_beyond_the_bound_are_told_so_and_room_that_is_left_is_used(
         Ok(0),
         "those inside notice nothing"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_comes_when_a_stop_is_complete_is_told_so() {
+    let relay = start(Settings::default()).await;
+    relay.driver.stop(0).await;
+    within("the end of the driver", relay.driver.ended()).await;
+    let mut late = Raw::open(&relay.endpoint, &[]).await;
+    let (messages, closing) = late.until_end().await;
+    assert!(messages.is_empty());
+    assert_eq!(closing, Some((1012, "relay restarting".to_owned())));
 }

@@ -12,7 +12,7 @@ use axum::response::Response;
 use futures::stream::{FuturesOrdered, SplitSink, SplitStream};
 use futures::{FutureExt, StreamExt};
 use holdfast_core::limits::{FRAME_BYTES_MAX, PONGS_MISSED_MAX};
-use holdfast_core::node::ConnId;
+use holdfast_core::node::{CloseReason, ConnId};
 use holdfast_core::nostr::host::BoundHost;
 use holdfast_core::nostr::{ClientMessage, FrameProblem, RelayFrame};
 use hyper::upgrade::OnUpgrade;
@@ -170,6 +170,11 @@ async fn converse(
                     Some(writer.await)
                 }
             },
+            () = driver.ended() => {
+                let (code, reason) = CloseReason::Restarting.code_and_text();
+                link.close(code, reason);
+                Some(writer.await)
+            }
         }
     };
     match end {

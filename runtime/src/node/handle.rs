@@ -129,6 +129,11 @@ impl DriverHandle {
         let _ = self.inbox.send(Item::Stop { grace_ms }).await;
     }
 
+    /// Waits until the driver has ended. A connection that was on its way when a stop was complete learns it only here.
+    pub async fn ended(&self) {
+        self.inbox.closed().await;
+    }
+
     async fn input(&self, input: Input) {
         // An error says that the driver has ended: the node's state is gone, and with it all that this input could change.
         let _ = self.inbox.send(Item::Input(input)).await;
