@@ -19,7 +19,7 @@ use crate::channel::Channel;
 use crate::ids::{ChannelId, Position};
 use crate::limits::{
     EPHEMERAL_WAITING_MAX, HELD_POSITIONS_MAX, LIVE_BATCH_MAX, LIVE_BYTES_MAX,
-    LIVE_RETRY_DEADLINE_MS, PAGE_ROWS_MAX, RETRY_DELAY_MS,
+    LIVE_RETRY_DEADLINE_MS, PAGE_ROWS_MAX, RETRY_DELAY_MS, SEND_QUEUE_FRAMES_MAX,
 };
 use crate::nostr::{Event, PubKey, RelayFrame, SubId};
 use crate::scope::{self, Access, Audience, Row};
@@ -513,6 +513,9 @@ impl Node {
             effects.push(Effect::Note(Note::LateAnswer));
             return;
         };
+        // Catch-ups of other subscriptions may have used the room that was there when this one was asked for.
+        let used_bytes = state.queued_bytes + state.reserved_bytes;
+        let used_frames = state.queued_frames + state.reserved_frames;
         let Some(sub) = state
             .subs
             .get_mut(sub_id)
@@ -575,11 +578,9 @@ impl Node {
                     sub: sub_id.clone(),
                     json: Arc::from(row.event.to_json()),
                 };
-                if !state_has_room(
-                    state.queued_bytes + state.reserved_bytes,
-                    room + frame.len_bytes(),
-                    queue_bytes,
-                ) {
+                let fits = used_bytes + room + frame.len_bytes() <= queue_bytes
+                    && used_frames + frames.len() < SEND_QUEUE_FRAMES_MAX;
+                if !fits {
                     break;
                 }
                 room += frame.len_bytes();
@@ -619,10 +620,6 @@ impl Node {
         }
         self.catch_up(conn, sub_id, effects);
     }
-}
-
-fn state_has_room(used: usize, more: usize, queue_bytes: usize) -> bool {
-    used + more <= queue_bytes
 }
 
 /// Whether any filter of the subscription admits the row, each with its own scope (CL-SYS-18).

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::limits::{
-    HELD_POSITIONS_MAX, HISTORY_BUDGET_MS, REGISTER_DEADLINE_MS, SUBSCRIPTIONS_MAX,
+    HELD_POSITIONS_MAX, HISTORY_BUDGET_MS, REGISTER_DEADLINE_MS, SEND_QUEUE_FRAMES_MAX,
+    SUBSCRIPTIONS_MAX,
 };
 
 fn filter() -> String {
@@ -415,6 +416,58 @@ fn asks_page(effects: &[Effect]) -> bool {
     effects
         .iter()
         .any(|effect| matches!(effect, Effect::NextPage { .. }))
+}
+
+#[test]
+fn many_subscriptions_that_catch_up_at_once_share_the_room_of_their_connection() {
+    const SUBS: u64 = 100;
+    const HELD: u64 = 100;
+    let mut bench = Bench::member(Profile::Workspace);
+    for number in 0..SUBS {
+        let op = bench.open(1, &number.to_string());
+        bench.end_history(op, 0);
+    }
+    let events: Vec<Event> = (0..=HELD)
+        .map(|n| note(1, 100 + n, &[&["h", CHANNEL]], "x"))
+        .collect();
+    let at = |from: u64, to: u64| -> Vec<(u64, &Event)> {
+        (from..to)
+            .map(|n| (n, &events[(n % HELD) as usize]))
+            .collect()
+    };
+    // Enough for all subscriptions to use up the frames of the queue, then as much again to be held by each.
+    let filling = SEND_QUEUE_FRAMES_MAX as u64 / SUBS + 1;
+    let first: Vec<u64> = (1..=filling).collect();
+    let read = live_op(&bench.announce(&first)).expect("read");
+    let queued = bench.live(read, &at(1, filling + 1));
+    // All but what the answers to the requests take.
+    let room = frames(&queued).len();
+    assert!(room < SEND_QUEUE_FRAMES_MAX && room + 2 * SUBS as usize > SEND_QUEUE_FRAMES_MAX);
+    let second: Vec<u64> = (filling + 1..=filling + HELD).collect();
+    let read = live_op(&bench.announce(&second)).expect("read");
+    let rows = at(filling + 1, filling + HELD + 1);
+    assert_eq!(frames(&bench.live(read, &rows)).len(), 0);
+    let effects = bench.step(Input::Drained {
+        conn: ConnId(1),
+        bytes: bytes(&queued),
+        frames: room,
+    });
+    let reads: Vec<OpId> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::ReadLive { op, .. } => Some(*op),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reads.len() as u64, SUBS, "all catch up at once");
+    let mut sent = 0;
+    for read in reads {
+        let effects = bench.live(read, &rows);
+        let is_close = |effect: &Effect| matches!(effect, Effect::Close { .. });
+        assert!(!effects.iter().any(is_close), "after {sent} frames");
+        sent += frames(&effects).len();
+    }
+    assert_eq!(sent, room);
 }
 
 #[test]
