@@ -398,16 +398,62 @@ async fn s06_delivery_and_closing_do_not_wait_for_each_other() {
     }
 }
 
+/// Subscriptions that are opened while somebody publishes: what their history does not have comes afterwards, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b20_an_event_between_history_and_eose_comes_exactly_once() {
+    const EVENTS: usize = 300;
+    const SUBSCRIPTIONS_MAX: usize = 400;
+    let relay = RelayProcess::start(Profile::Workspace, &[]);
+    let mut a = Person::arrive(&relay.endpoint()).await;
+    let mut b = Person::arrive(&relay.endpoint()).await;
+    let channel = a.open_channel().await;
+    let events: Vec<Event> = (0..EVENTS)
+        .map(|n| build::chat(&a.key, channel, &format!("{n}")))
+        .collect();
+    let mut expected: Vec<EventId> = events.iter().map(|event| event.id).collect();
+    expected.sort();
+    let writer = tokio::spawn(async move {
+        for event in events {
+            a.ws.accept(event).await;
+        }
+    });
+    let filter = json!({"kinds": [9], "#h": [channel]});
+    let mut subs = Vec::new();
+    while !writer.is_finished() && subs.len() < SUBSCRIPTIONS_MAX {
+        let sub = format!("{}", subs.len());
+        let stored = b.ws.subscribe(&sub, &filter).await;
+        subs.push((sub, stored));
+    }
+    writer.await.expect("every event is accepted");
+    let mut under_way = 0;
+    for (sub, stored) in subs {
+        let mut seen: Vec<EventId> = stored.iter().map(|event| event.id).collect();
+        under_way += usize::from(seen.len() < EVENTS);
+        while seen.len() < EVENTS {
+            seen.push(b.ws.next_event(&sub).await.id);
+        }
+        seen.sort();
+        assert_eq!(seen, expected, "subscription {sub}");
+    }
+    assert!(
+        under_way > 0,
+        "no subscription was opened while events came"
+    );
+    b.ws.subscribe("end", &json!({"ids": []})).await;
+    assert_eq!(b.ws.unread().count(), 0, "nothing came twice");
+}
+
 /// More requests at once than the store has readers for: each is answered, with its rows or with a reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s08_a_burst_of_requests_is_served_or_refused_and_never_forgotten() {
     const CONNECTIONS: usize = 40;
     const REQUESTS: usize = 40;
+    const STORED: usize = 20;
     let relay = RelayProcess::start(Profile::Workspace, &[]);
     let endpoint = relay.endpoint();
     let mut a = Person::arrive(&endpoint).await;
     let channel = a.open_channel().await;
-    let events: Vec<Event> = (0..200)
+    let events: Vec<Event> = (0..STORED)
         .map(|n| build::chat(&a.key, channel, &format!("{n}")))
         .collect();
     a.ws.accept_all(&events).await;
@@ -426,7 +472,7 @@ async fn s08_a_burst_of_requests_is_served_or_refused_and_never_forgotten() {
                     match client.next_of(&sub).await {
                         Frame::Event { .. } => rows += 1,
                         Frame::Eose { .. } => {
-                            assert_eq!(rows, 200, "an answer with EOSE is whole");
+                            assert_eq!(rows, STORED, "an answer with EOSE is whole");
                             served += 1;
                             break;
                         }
