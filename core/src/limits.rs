@@ -93,8 +93,12 @@ pub const CONTROL_RESERVE_BYTES: usize = 65_536;
 pub const SEND_STALL_MS: u64 = 30_000;
 /// Messages of one connection that are not yet dealt with; the reader pauses beyond it.
 pub const MESSAGES_IN_FLIGHT_MAX: usize = 64;
-/// Members of one channel.
-pub const CHANNEL_MEMBERS_MAX: usize = 10_000;
+/// Members of one channel; a roster that lists them all still fits into one frame.
+pub const CHANNEL_MEMBERS_MAX: usize = 6_000;
+/// Bytes that one member takes in a serialised 39002: a `p` tag with key and the longest role.
+const ROSTER_ENTRY_BYTES_MAX: usize = 86;
+/// Bytes of a serialised 39002 beside its members, the frame around it included.
+const ROSTER_REST_BYTES_MAX: usize = 4_096;
 /// Bytes of a channel name.
 pub const CHANNEL_NAME_BYTES_MAX: usize = 256;
 /// Bytes of a channel's about, topic or purpose.
@@ -118,5 +122,8 @@ const _: () = {
     assert!(ARTIFACT_TAG_VALUE_BYTES_MAX < ARTIFACT_TAG_BYTES_MAX);
     assert!(ARTIFACT_TITLE_BYTES_MAX < ARTIFACT_TAG_VALUE_BYTES_MAX);
     assert!(LIVE_BATCH_MAX <= HELD_POSITIONS_MAX);
+    assert!(
+        CHANNEL_MEMBERS_MAX * ROSTER_ENTRY_BYTES_MAX + ROSTER_REST_BYTES_MAX <= FRAME_BYTES_MAX
+    );
     assert!((PAGE_ROWS_MAX as usize) < SEND_QUEUE_FRAMES_MAX);
 };

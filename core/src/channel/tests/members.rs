@@ -4,7 +4,7 @@ use super::*;
 use crate::accept::model::{BEGIN_SECS, key};
 use crate::accept::{Change, Standing};
 use crate::channel::{Member, Role};
-use crate::limits::CHANNEL_MEMBERS_MAX;
+use crate::limits::{CHANNEL_MEMBERS_MAX, FRAME_BYTES_MAX};
 use crate::nostr::Draft;
 
 const NEW: u8 = 9;
@@ -384,6 +384,10 @@ fn a_full_channel_refuses_to_grow() {
     assert_eq!(bare(&mut model, STRANGER, 9021, open()), done());
     let list = model.newest(39002, open()).unwrap();
     assert_eq!(values(&list, "p").len(), CHANNEL_MEMBERS_MAX);
+    assert!(
+        list.to_json().len() < FRAME_BYTES_MAX,
+        "the whole roster fits into one frame"
+    );
     let full = refused("invalid: channel is full");
     assert_eq!(bare(&mut model, NEW, 9021, open()), full);
     assert_eq!(put(&mut model, OWNER, open(), NEW, ""), full);
