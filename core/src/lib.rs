@@ -14,6 +14,7 @@ pub mod limits;
 pub mod node;
 pub mod nostr;
 pub mod scope;
+pub mod sync;
 
 /// States are plain values: this line makes replay, diffing and exhaustive checking possible.
 const fn assert_value<T: Clone + std::fmt::Debug + Eq + std::hash::Hash>() {}

@@ -11,6 +11,7 @@ use crate::nostr::{
     ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame, WebUrl,
 };
 use crate::scope::{Audience, Cut, ReadPlan, Stamp};
+use crate::sync::{HeadQuery, HeadRows, StoreGeneration, SyncPage, SyncRequest};
 
 /// One WebSocket connection of this process; never reused while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +58,8 @@ impl Topic {
 pub struct Signal {
     /// The ledger row.
     pub position: Position,
+    /// The transaction that wrote it; 0 in stores whose position order is commit order.
+    pub xid: u64,
     /// Its kind.
     pub change: Change,
     /// Its channel.
@@ -151,6 +154,8 @@ pub struct LedgerPage {
     pub cursor: Cut,
     /// More rows are waiting: read again from `cursor`.
     pub more: bool,
+    /// Which database answered.
+    pub store: StoreGeneration,
 }
 
 /// Why a read gave no answer. The text for a client is chosen by the node and discloses nothing.
@@ -192,13 +197,26 @@ pub enum SubmitOutcome {
     Busy,
     /// Rolled back: nothing of it is stored.
     Failed,
-    /// The commit may or may not have happened (S3). The signals are published in any case: they are only hints.
+    /// The commit may or may not have happened, or may still happen (S3). The signals are kept until that is settled.
     Unknown {
         /// The transaction.
         xid: u64,
-        /// What to publish in case it did.
+        /// What to publish if it was committed, or if that can no longer be told.
         signals: Vec<Signal>,
     },
+}
+
+/// What became of a transaction whose COMMIT was not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Settled {
+    /// It was committed.
+    Committed,
+    /// It was rolled back and will never be committed.
+    Aborted,
+    /// The store no longer knows: it counts as committed, since a signal too many is harmless.
+    Forgotten,
+    /// It is still in progress, or the store could not be asked: ask again.
+    Open,
 }
 
 /// What a one-shot query wants.
@@ -347,6 +365,32 @@ pub enum Input {
         /// The page; after a failure the snapshot is closed.
         page: Result<HistoryPage, ReadFailure>,
     },
+    /// A page of the initial read of a sync.
+    SyncPage {
+        /// Which.
+        op: OpId,
+        /// The page; nothing more comes after a failure.
+        page: Result<SyncPage, ReadFailure>,
+    },
+    /// The snapshot of a sync is closed and its place is free. Comes exactly once for each `OpenSync`, however it ended.
+    SnapshotClosed {
+        /// Which.
+        op: OpId,
+    },
+    /// A head read's answer.
+    Heads {
+        /// Which.
+        op: OpId,
+        /// The rows.
+        rows: Result<HeadRows, ReadFailure>,
+    },
+    /// What became of a commit whose outcome was not known.
+    Settled {
+        /// Which.
+        op: OpId,
+        /// What.
+        outcome: Settled,
+    },
     /// A live read's answer.
     Live {
         /// Which.
@@ -465,6 +509,39 @@ pub enum Effect {
     EndHistory {
         /// Which.
         op: OpId,
+    },
+    /// Open the snapshot of a sync and return its first page.
+    OpenSync {
+        /// Name; further pages carry it too.
+        op: OpId,
+        /// What.
+        request: SyncRequest,
+    },
+    /// Return the next page of a sync.
+    NextSyncPage {
+        /// Which.
+        op: OpId,
+    },
+    /// End the initial read of a sync at once; no page follows (AR-SYNC-8d).
+    EndSync {
+        /// Which.
+        op: OpId,
+    },
+    /// Read heads and access at one moment, on the writer.
+    ReadHeads {
+        /// Name.
+        op: OpId,
+        /// Tenant.
+        community: CommunityId,
+        /// What.
+        query: HeadQuery,
+    },
+    /// Ask what became of a commit (S3).
+    Settle {
+        /// Name.
+        op: OpId,
+        /// The transaction.
+        xid: u64,
     },
     /// Read events and access for live delivery.
     ReadLive {

@@ -8,10 +8,11 @@ use holdfast_core::accept::Submission;
 use holdfast_core::ids::{CommunityId, Now};
 use holdfast_core::node::{
     BusGeneration, BusMessage, CloseReason, ConnId, Generation, HistoryPage, LedgerPage, LiveQuery,
-    LiveRows, Note, QueryAnswer, QueryKind, ReadFailure, SubmitOutcome, Topic,
+    LiveRows, Note, QueryAnswer, QueryKind, ReadFailure, Settled, SubmitOutcome, Topic,
 };
 use holdfast_core::nostr::RelayFrame;
 use holdfast_core::scope::{Cut, ReadPlan};
+use holdfast_core::sync::{HeadQuery, HeadRows, SyncPage, SyncRequest};
 
 use crate::links::Tally;
 
@@ -54,6 +55,23 @@ pub trait Store: Send + Sync + 'static {
         budget_ms: u64,
     ) -> BoxFuture<Result<QueryAnswer, ReadFailure>>;
 
+    /// Opens the snapshot of a sync; the first statement after its start reads access. Errors: `Busy` when no connection became
+    /// free in time, `Store`.
+    fn open_sync(
+        &self,
+        request: SyncRequest,
+    ) -> BoxFuture<Result<Box<dyn SyncSnapshot>, ReadFailure>>;
+
+    /// Reads heads, move markers and access in one snapshot, on the writer's newest committed state (S4, AR-SYNC-4g).
+    fn heads(
+        &self,
+        community: CommunityId,
+        query: HeadQuery,
+    ) -> BoxFuture<Result<HeadRows, ReadFailure>>;
+
+    /// Tells what became of the transaction of an `Unknown` outcome (S3). `Open` also when the store cannot be asked.
+    fn settle(&self, xid: u64) -> BoxFuture<Settled>;
+
     /// Reads events by position and access facts, in one snapshot, on the writer's newest committed state.
     fn live(
         &self,
@@ -77,6 +95,13 @@ pub trait History: Send + 'static {
         rows_max: u32,
         bytes_max: usize,
     ) -> BoxFuture<Result<HistoryPage, ReadFailure>>;
+}
+
+/// The open snapshot of a sync. Dropping it ends the transaction at once, in the midst of a statement as well (S7).
+pub trait SyncSnapshot: Send + 'static {
+    /// The next page within the bounds of the request. After the last page, a failure, or the deadline the snapshot is closed
+    /// and no page follows.
+    fn next(&mut self) -> BoxFuture<Result<SyncPage, ReadFailure>>;
 }
 
 /// Signals between processes.
