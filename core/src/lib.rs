@@ -14,6 +14,7 @@ pub mod limits;
 pub mod node;
 pub mod nostr;
 pub mod scope;
+pub mod seeded;
 pub mod sync;
 
 /// States are plain values: this line makes replay, diffing and exhaustive checking possible.
@@ -28,6 +29,7 @@ const _: () = {
     assert_value::<accept::View>();
     assert_value::<accept::Decision>();
     assert_value::<scope::ReadPlan>();
+    assert_value::<sync::SyncSession>();
 };
 
 /// Names the rules a test demonstrates, one to six ids of `docs/rules.md`, in the body of the test.

@@ -93,6 +93,25 @@ pub const CONTROL_RESERVE_BYTES: usize = 65_536;
 pub const SEND_STALL_MS: u64 = 30_000;
 /// Messages of one connection that are not yet dealt with; the reader pauses beyond it.
 pub const MESSAGES_IN_FLIGHT_MAX: usize = 64;
+/// Largest set that a sync serves (AR-INFO-2, AR-INFO-5; `HOLDFAST_SYNC_MAX_EVENTS`). The same number bounds the artifacts that
+/// one sync holds before EOSE and that wait to be read after it.
+pub const SYNC_MAX_EVENTS_DEFAULT: usize = 4_096;
+/// Sync snapshots open at once in one process; further syncs wait for a place.
+pub const SYNC_SNAPSHOTS_MAX: usize = 16;
+/// Milliseconds one sync snapshot stays open at most (`HOLDFAST_SYNC_SNAPSHOT_BUDGET_MS`).
+pub const SYNC_SNAPSHOT_BUDGET_MS_DEFAULT: u64 = 30_000;
+/// Milliseconds from the opening of a sync's snapshot to EOSE.
+pub const SYNC_DELIVERY_BUDGET_MS: u64 = 120_000;
+/// Rows of one page of an initial set.
+pub const SYNC_PAGE_ROWS_MAX: u32 = 256;
+/// Artifacts of one head read.
+pub const SYNC_HEADS_MAX: usize = 64;
+/// Syncs that share one head read.
+pub const SYNC_HEADS_SHARED_MAX: usize = 1_024;
+/// Artifacts held or dirty over all syncs of one process, beyond which new syncs are refused; about 32 bytes each.
+pub const SYNC_WAITING_MAX: usize = 1_000_000;
+/// Milliseconds between two sweeps of the ledger (`HOLDFAST_SWEEP_INTERVAL_MS`).
+pub const SWEEP_INTERVAL_MS_DEFAULT: u64 = 2_000;
 /// Members of one channel; a roster that lists them all still fits into one frame.
 pub const CHANNEL_MEMBERS_MAX: usize = 6_000;
 /// Bytes that one member takes in a serialised 39002: a `p` tag with key and the longest role.
@@ -126,4 +145,8 @@ const _: () = {
         CHANNEL_MEMBERS_MAX * ROSTER_ENTRY_BYTES_MAX + ROSTER_REST_BYTES_MAX <= FRAME_BYTES_MAX
     );
     assert!((PAGE_ROWS_MAX as usize) < SEND_QUEUE_FRAMES_MAX);
+    assert!((SYNC_PAGE_ROWS_MAX as usize) < SEND_QUEUE_FRAMES_MAX);
+    assert!(SYNC_HEADS_MAX < SEND_QUEUE_FRAMES_MAX);
+    assert!(SYNC_SNAPSHOT_BUDGET_MS_DEFAULT <= SYNC_DELIVERY_BUDGET_MS);
+    assert!(SWEEP_INTERVAL_MS_DEFAULT < CURSOR_REFRESH_MS);
 };

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::config::Config;
 use super::io::{Generation, OpId, Topic};
 use crate::ids::{ChannelId, CommunityId, Position};
-use crate::limits::{PAGE_ROWS_MAX, RECENT_POSITIONS_MAX, SEND_QUEUE_FRAMES_MAX};
-use crate::nostr::{Event, EventId, PubKey, SubId, WebUrl};
+use crate::limits::RECENT_POSITIONS_MAX;
+use crate::nostr::{Event, EventId, PubKey, RelayFrame, SubId, WebUrl};
 use crate::scope::{Cut, ReadPlan};
+use crate::sync::SyncSession;
 
 /// One WebSocket connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,17 +23,55 @@ pub(super) struct Conn {
     pub(super) failed_tries: u32,
     /// When a key must be there, while that is still open.
     pub(super) auth_deadline: Option<u64>,
+    /// The key that authenticated last: the reader of a sync that is asked for next.
+    pub(super) last_key: Option<PubKey>,
     pub(super) subs: BTreeMap<SubId, Sub>,
+    pub(super) syncs: BTreeMap<SubId, Sync>,
     /// Bytes queued for the peer and not yet flushed.
     pub(super) queued_bytes: usize,
     /// Frames queued for the peer and not yet flushed.
     pub(super) queued_frames: usize,
-    /// Room promised to history pages in flight.
+    /// Room promised to reads in flight.
     pub(super) reserved_bytes: usize,
-    /// Frames promised to history pages in flight.
+    /// Frames promised to reads in flight.
     pub(super) reserved_frames: usize,
     /// A close was ordered; nothing more is sent or taken.
     pub(super) closing: bool,
+}
+
+/// Room in a send queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Room {
+    pub(super) bytes: usize,
+    pub(super) frames: usize,
+}
+
+impl Room {
+    /// What one frame takes.
+    pub(super) fn of(frame: &RelayFrame) -> Room {
+        Room {
+            bytes: frame.len_bytes(),
+            frames: 1,
+        }
+    }
+}
+
+/// One sync.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Sync {
+    pub(super) generation: Generation,
+    pub(super) session: SyncSession,
+    pub(super) topics: BTreeSet<Topic>,
+    /// Topics confirmed at any time, for a seeded bug.
+    pub(super) confirmed: BTreeSet<Topic>,
+    /// The initial read, while it runs.
+    pub(super) op: Option<OpId>,
+    /// A page was asked for: room is promised to it.
+    pub(super) page_in_flight: bool,
+    /// When it must have its snapshot, while it waits for one; afterwards when the snapshot must be closed.
+    pub(super) snapshot_deadline: Option<u64>,
+    /// When EOSE must be queued.
+    pub(super) delivery_deadline: Option<u64>,
 }
 
 /// One ordinary subscription.
@@ -79,22 +119,23 @@ pub(super) enum Phase {
 }
 
 impl Conn {
-    /// Whether data frames of this size have room beside everything queued and promised.
-    pub(super) fn has_room(&self, bytes: usize, frames: usize, queue_bytes: usize) -> bool {
-        self.queued_bytes + self.reserved_bytes + bytes <= queue_bytes
-            && self.queued_frames + self.reserved_frames + frames <= SEND_QUEUE_FRAMES_MAX
+    /// Whether this much has room beside everything queued and promised.
+    pub(super) fn has_room(&self, room: Room, config: &Config) -> bool {
+        self.queued_bytes + self.reserved_bytes + room.bytes <= config.send_queue_bytes
+            && self.queued_frames + self.reserved_frames + room.frames
+                <= config.bounds.send_queue_frames_max
     }
 
-    /// Promises room to one history page.
-    pub(super) fn reserve_page(&mut self, page_bytes: usize) {
-        self.reserved_bytes += page_bytes;
-        self.reserved_frames += PAGE_ROWS_MAX as usize;
+    /// Promises room to a read in flight.
+    pub(super) fn reserve(&mut self, room: Room) {
+        self.reserved_bytes += room.bytes;
+        self.reserved_frames += room.frames;
     }
 
-    /// Takes the promise of one history page back.
-    pub(super) fn release_page(&mut self, page_bytes: usize) {
-        self.reserved_bytes = self.reserved_bytes.saturating_sub(page_bytes);
-        self.reserved_frames = self.reserved_frames.saturating_sub(PAGE_ROWS_MAX as usize);
+    /// Takes the promise back.
+    pub(super) fn release(&mut self, room: Room) {
+        self.reserved_bytes = self.reserved_bytes.saturating_sub(room.bytes);
+        self.reserved_frames = self.reserved_frames.saturating_sub(room.frames);
     }
 }
 

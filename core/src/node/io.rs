@@ -11,7 +11,7 @@ use crate::nostr::{
     ArtifactFilter, ClientMessage, Event, EventId, Filter, FrameProblem, PubKey, RelayFrame, WebUrl,
 };
 use crate::scope::{Audience, Cut, ReadPlan, Stamp};
-use crate::sync::{HeadQuery, HeadRows, StoreGeneration, SyncPage, SyncRequest};
+use crate::sync::{Ending, HeadQuery, HeadRows, StoreGeneration, SyncPage, SyncRequest};
 
 /// One WebSocket connection of this process; never reused while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -625,6 +625,28 @@ pub enum Note {
     HistoryDone,
     /// A history failed.
     HistoryFailed,
+    /// A sync request was refused for what it says, or for want of room.
+    SyncRefused,
+    /// A sync was registered.
+    SyncOpened,
+    /// A sync waits for a snapshot place.
+    SyncWaitsForSnapshot,
+    /// A sync's initial set is complete.
+    SyncLive,
+    /// The relay ended a sync.
+    SyncEnded(Ending),
+    /// A head or access read of one sync began.
+    HeadReadStarted,
+    /// A head or access read began that several syncs share.
+    HeadReadShared,
+    /// Another database answered than before.
+    StoreChanged,
+    /// A commit of unknown outcome is still open.
+    CommitOpen,
+    /// A commit of unknown outcome counts as committed.
+    CommitSettled,
+    /// The ledger was swept and brought rows.
+    Swept,
     /// A live read failed and is tried again.
     LiveRetried,
     /// A live event was sent.

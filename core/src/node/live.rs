@@ -7,19 +7,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::conn::{Phase, Sub};
+use super::conn::{Phase, Room, Sub};
 use super::io::{
     BusMessage, ConnId, Effect, Generation, LiveQuery, LiveRows, Note, OpId, ReadFailure, Signal,
     StoredRow, Topic,
 };
 use super::topics::{LiveRead, User};
-use super::{Deadline, Node, Owner, PAGE_ROOM_BYTES};
+use super::{Deadline, Node, Owner};
 use crate::accept::Change;
 use crate::channel::Channel;
 use crate::ids::{ChannelId, Position};
 use crate::limits::{
     EPHEMERAL_WAITING_MAX, HELD_POSITIONS_MAX, LIVE_BATCH_MAX, LIVE_BYTES_MAX,
-    LIVE_RETRY_DEADLINE_MS, PAGE_ROWS_MAX, RETRY_DELAY_MS, SEND_QUEUE_FRAMES_MAX,
+    LIVE_RETRY_DEADLINE_MS, RETRY_DELAY_MS,
 };
 use crate::nostr::{Event, PubKey, RelayFrame, SubId};
 use crate::scope::{self, Access, Audience, Row};
@@ -57,28 +57,28 @@ impl Node {
         let Some(state) = self.topics.map.get_mut(&topic) else {
             return;
         };
-        if state.users.is_empty() {
-            return;
-        }
-        for signal in signals {
-            match signal.change {
-                Change::Event | Change::Revision | Change::MoveSource => {
-                    if !state.note_position(signal.position) {
-                        effects.push(Effect::Note(Note::SignalRepeated));
+        if !state.users.is_empty() {
+            for signal in signals {
+                match signal.change {
+                    Change::Event | Change::Revision | Change::MoveSource => {
+                        if !state.note_position(signal.position) {
+                            effects.push(Effect::Note(Note::SignalRepeated));
+                        }
                     }
+                    Change::Membership | Change::Visibility | Change::ChannelDeleted => {
+                        state.access = true
+                    }
+                    Change::Redaction { .. }
+                    | Change::Withheld
+                    | Change::Role
+                    | Change::Metadata
+                    | Change::Archive
+                    | Change::Created => {}
                 }
-                Change::Membership | Change::Visibility | Change::ChannelDeleted => {
-                    state.access = true
-                }
-                Change::Redaction { .. }
-                | Change::Withheld
-                | Change::Role
-                | Change::Metadata
-                | Change::Archive
-                | Change::Created => {}
             }
+            self.pump_topic(topic, effects);
         }
-        self.pump_topic(topic, effects);
+        self.signal_syncs(topic, signals, effects);
     }
 
     /// Starts the next read of a topic, unless one is in flight or nothing waits.
@@ -291,7 +291,6 @@ impl Node {
         rows: &LiveRows,
         effects: &mut Vec<Effect>,
     ) {
-        let queue_bytes = self.config.send_queue_bytes;
         let Some(state) = self.conns.get_mut(&conn) else {
             return;
         };
@@ -315,7 +314,7 @@ impl Node {
             Phase::Live { cut, .. } if cut.covers(&row.stamp) => return,
             Phase::Live { .. } if sub.held.is_empty() => {
                 let frame = frame();
-                let fits = state.has_room(frame.len_bytes(), 1, queue_bytes);
+                let fits = state.has_room(Room::of(&frame), &self.config);
                 (fits.then_some(frame), sub.generation)
             }
             _ => (None, sub.generation),
@@ -367,7 +366,6 @@ impl Node {
         rows: &LiveRows,
         effects: &mut Vec<Effect>,
     ) {
-        let queue_bytes = self.config.send_queue_bytes;
         let Some(state) = self.conns.get_mut(&conn) else {
             return;
         };
@@ -392,7 +390,7 @@ impl Node {
             sub: sub_id.clone(),
             json: Arc::from(event.to_json()),
         };
-        let fits = state.has_room(frame.len_bytes(), 1, queue_bytes);
+        let fits = state.has_room(Room::of(&frame), &self.config);
         let Some(sub) = state.subs.get_mut(sub_id) else {
             return;
         };
@@ -447,24 +445,19 @@ impl Node {
 
     /// Reads what a subscription holds, once there is room for it.
     pub(super) fn catch_up(&mut self, conn: ConnId, sub_id: &SubId, effects: &mut Vec<Effect>) {
-        let queue_bytes = self.config.send_queue_bytes;
+        let room = self.page_room();
         let Some(state) = self.conns.get(&conn) else {
             return;
         };
         let Some(sub) = state.subs.get(sub_id) else {
             return;
         };
-        if !state.has_room(PAGE_ROOM_BYTES, PAGE_ROWS_MAX as usize, queue_bytes) {
+        if !state.has_room(room, &self.config) {
             return;
         }
         let community = state.community;
         let generation = sub.generation;
-        let positions: BTreeSet<Position> = sub
-            .held
-            .iter()
-            .copied()
-            .take(PAGE_ROWS_MAX as usize)
-            .collect();
+        let positions: BTreeSet<Position> = sub.held.iter().copied().take(room.frames).collect();
         let keys = sub
             .plans
             .iter()
@@ -474,7 +467,7 @@ impl Node {
             positions: positions.clone(),
             channels: BTreeSet::new(),
             keys,
-            bytes_max: PAGE_ROOM_BYTES / 2,
+            bytes_max: room.bytes / 2,
         };
         let op = self.op(Owner::CatchUp {
             conn,
@@ -509,6 +502,7 @@ impl Node {
         effects: &mut Vec<Effect>,
     ) {
         let queue_bytes = self.config.send_queue_bytes;
+        let queue_frames = self.config.bounds.send_queue_frames_max;
         let Some(state) = self.conns.get_mut(&conn) else {
             effects.push(Effect::Note(Note::LateAnswer));
             return;
@@ -579,7 +573,7 @@ impl Node {
                     json: Arc::from(row.event.to_json()),
                 };
                 let fits = used_bytes + room + frame.len_bytes() <= queue_bytes
-                    && used_frames + frames.len() < SEND_QUEUE_FRAMES_MAX;
+                    && used_frames + frames.len() < queue_frames;
                 if !fits {
                     break;
                 }

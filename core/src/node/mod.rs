@@ -10,58 +10,35 @@
 //! except that a history ended by `EndHistory` gets no further page.
 
 mod bus;
+mod config;
 mod conn;
 mod http;
 mod io;
 mod live;
 mod publish;
 mod session;
+mod settle;
 mod subs;
+mod syncs;
 #[cfg(test)]
 mod tests;
 mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use config::{Bounds, Config, SyncConfig};
 pub use io::*;
 
-use crate::accept::{Policy, Profile};
+use crate::accept::Profile;
 use crate::ids::{CommunityId, Now, Position};
-use crate::limits;
 use crate::nostr::{Event, EventId, RelayFrame, SubId, SubIdText};
 use crate::scope::Cut;
+use crate::seeded::Mutant;
+use crate::sync::StoreGeneration;
 use conn::Conn;
 use publish::Publisher;
+use syncs::{HeadTaker, Syncs};
 use topics::Topics;
-
-/// What of the configuration the node uses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Config {
-    /// Profile and relay key.
-    pub policy: Policy,
-    /// Milliseconds a workspace connection may stay without a key.
-    pub auth_timeout_ms: u64,
-    /// Unsent data bytes per connection; at least [`Config::SEND_QUEUE_BYTES_MIN`].
-    pub send_queue_bytes: usize,
-}
-
-impl Config {
-    /// Least send queue: one history page, or one largest event, fits.
-    pub const SEND_QUEUE_BYTES_MIN: usize =
-        2 * limits::FRAME_BYTES_MAX + limits::CONTROL_RESERVE_BYTES;
-
-    /// The defaults for a policy.
-    pub fn new(policy: Policy) -> Config {
-        Config {
-            policy,
-            auth_timeout_ms: limits::AUTH_TIMEOUT_MS_DEFAULT,
-            send_queue_bytes: limits::SEND_QUEUE_BYTES_DEFAULT,
-        }
-    }
-}
-
-/// Room that one history page may need: its byte bound, or one largest event with its frame.
-pub(crate) const PAGE_ROOM_BYTES: usize = limits::FRAME_BYTES_MAX + limits::PAGE_BYTES_MAX;
 
 /// Who waits for an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +74,22 @@ enum Owner {
         /// What was asked for; more may be held by the time of the answer.
         positions: BTreeSet<Position>,
     },
+    /// The initial read of a sync.
+    Sync {
+        conn: ConnId,
+        sub: SubId,
+        generation: Generation,
+    },
+    /// A head read, for the syncs that share it.
+    Heads { takers: Vec<HeadTaker> },
+    /// A commit whose outcome is not known, with what to announce if it happened.
+    Settle {
+        community: CommunityId,
+        xid: u64,
+        signals: Vec<Signal>,
+        /// Milliseconds until it is asked again.
+        delay_ms: u64,
+    },
     /// A topic's live read.
     Topic { topic: Topic },
     /// The cursor refresh.
@@ -112,6 +105,10 @@ enum Deadline {
     Register(ConnId, SubId, Generation),
     History(ConnId, SubId, Generation),
     CatchUp(ConnId, SubId, Generation),
+    SyncRegister(ConnId, SubId, Generation),
+    SyncSnapshot(ConnId, SubId, Generation),
+    SyncDelivery(ConnId, SubId, Generation),
+    Settle(OpId),
     Topic(Topic),
     Publish(Topic),
     Cursor,
@@ -124,10 +121,14 @@ impl Deadline {
             Deadline::Auth(_) => WakeReason::AuthDeadline,
             Deadline::Register(..) => WakeReason::RegisterDeadline,
             Deadline::History(..) => WakeReason::HistoryDeadline,
+            Deadline::SyncRegister(..) => WakeReason::RegisterDeadline,
+            Deadline::SyncSnapshot(..) | Deadline::SyncDelivery(..) => WakeReason::HistoryDeadline,
             Deadline::Publish(_) => WakeReason::PublishRetry,
-            Deadline::CatchUp(..) | Deadline::Topic(_) | Deadline::Cursor | Deadline::Recover => {
-                WakeReason::ReadRetry
-            }
+            Deadline::Settle(_)
+            | Deadline::CatchUp(..)
+            | Deadline::Topic(_)
+            | Deadline::Cursor
+            | Deadline::Recover => WakeReason::ReadRetry,
         }
     }
 }
@@ -141,6 +142,8 @@ struct Cursor {
     newest: Option<Cut>,
     /// Since when a loss waits to be made good; none while the bus is whole.
     lost_since_ms: Option<u64>,
+    /// A sweep or refresh is in flight.
+    reading: bool,
     /// A recovery read is in flight.
     recovering: bool,
     /// Since when recovery reads fail.
@@ -161,6 +164,9 @@ pub struct Node {
     ops: BTreeMap<OpId, Owner>,
     topics: Topics,
     publisher: Publisher,
+    syncs: Syncs,
+    /// The database that answered last (S8).
+    store: Option<StoreGeneration>,
     deadlines: BTreeSet<(u64, Deadline)>,
     cursor: Cursor,
     stopping: bool,
@@ -170,11 +176,11 @@ impl Node {
     /// A node without connections, before the bus is up.
     ///
     /// # Panics
-    /// If the send queue is smaller than [`Config::SEND_QUEUE_BYTES_MIN`]: a page could never be sent.
+    /// If a page or a head read could never find its room in the send queue, or a bound is 0.
     pub fn new(config: Config) -> Node {
         assert!(
-            config.send_queue_bytes >= Config::SEND_QUEUE_BYTES_MIN,
-            "send queue smaller than one page"
+            config.is_consistent(),
+            "send queue smaller than one page, or a bound of 0"
         );
         Node {
             config,
@@ -185,6 +191,8 @@ impl Node {
             ops: BTreeMap::new(),
             topics: Topics::default(),
             publisher: Publisher::default(),
+            syncs: Syncs::default(),
+            store: None,
             deadlines: BTreeSet::new(),
             cursor: Cursor::default(),
             stopping: false,
@@ -222,6 +230,10 @@ impl Node {
             } => self.request(ticket, community, keys, request, effects),
             Input::Submitted { op, outcome } => self.submitted(op, outcome, effects),
             Input::Page { op, page } => self.page(op, page, effects),
+            Input::SyncPage { op, page } => self.sync_page(op, page, effects),
+            Input::SnapshotClosed { op } => self.snapshot_closed(op, effects),
+            Input::Heads { op, rows } => self.heads_read(op, rows, effects),
+            Input::Settled { op, outcome } => self.settled(op, outcome, effects),
             Input::Live { op, rows } => self.live_read(op, rows, effects),
             Input::Answer { op, answer } => self.answered(op, answer, effects),
             Input::Ledger { op, page } => self.ledger(op, page, effects),
@@ -235,6 +247,7 @@ impl Node {
             Input::Woken => {}
             Input::Stop => self.stop(effects),
         }
+        self.start_head_reads(effects);
     }
 
     /// When this state wants [`Input::Woken`], and why. Pure.
@@ -245,10 +258,15 @@ impl Node {
         })
     }
 
-    /// Nothing waits to be published and no submission is in flight: a process that stops now loses no signal and owes no
-    /// answer.
+    /// Nothing waits to be published, no submission is in flight and no commit is unsettled: a process that stops now loses no
+    /// signal and owes no answer.
     pub fn is_idle(&self) -> bool {
-        let owes = |owner: &Owner| matches!(owner, Owner::Event { .. } | Owner::Ticket { .. });
+        let owes = |owner: &Owner| {
+            matches!(
+                owner,
+                Owner::Event { .. } | Owner::Ticket { .. } | Owner::Settle { .. }
+            )
+        };
         self.publisher.is_idle() && !self.ops.values().any(owes)
     }
 
@@ -256,7 +274,10 @@ impl Node {
     pub fn load(&self) -> (usize, usize) {
         (
             self.conns.len(),
-            self.conns.values().map(|conn| conn.subs.len()).sum(),
+            self.conns
+                .values()
+                .map(|conn| conn.subs.len() + conn.syncs.len())
+                .sum(),
         )
     }
 
@@ -301,6 +322,14 @@ impl Node {
                         effects,
                     );
                 }
+                Deadline::SyncRegister(conn, sub, generation) => {
+                    self.sync_register_due(conn, &sub, generation, effects)
+                }
+                Deadline::SyncSnapshot(conn, sub, generation)
+                | Deadline::SyncDelivery(conn, sub, generation) => {
+                    self.sync_budget_over(conn, &sub, generation, effects)
+                }
+                Deadline::Settle(op) => self.settle_again(op, effects),
                 Deadline::CatchUp(conn, sub, generation) => {
                     self.catch_up_due(conn, &sub, generation, effects)
                 }
@@ -327,10 +356,14 @@ impl Node {
             return;
         }
         let bytes = frame.len_bytes();
-        let bound = self.config.send_queue_bytes + limits::CONTROL_RESERVE_BYTES;
+        let bounds = &self.config.bounds;
+        let bound = self.config.send_queue_bytes + bounds.control_reserve_bytes;
         if conn.queued_bytes + bytes > bound
-            || conn.queued_frames >= 2 * limits::SEND_QUEUE_FRAMES_MAX
+            || conn.queued_frames >= 2 * bounds.send_queue_frames_max
         {
+            if self.config.seeded.is(Mutant::M20) {
+                return;
+            }
             self.close(conn_id, CloseReason::SlowReader, effects);
             return;
         }

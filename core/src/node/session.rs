@@ -8,7 +8,7 @@ use super::io::{CloseReason, ConnId, Effect, Note, OpId, Reply, SubmitOutcome};
 use super::{Deadline, Node, Owner};
 use crate::accept::{self, Rejection, Submission};
 use crate::ids::{CommunityId, UnixSeconds};
-use crate::limits::{AUTH_TRIES_MAX, KEYS_MAX};
+use crate::limits::{AUTH_TRIES_MAX, KEYS_MAX, RETRY_DELAY_MS};
 use crate::nostr::auth::check_auth;
 use crate::nostr::kinds::is_ephemeral;
 use crate::nostr::{ClientMessage, Event, EventId, FrameProblem, PubKey, RelayFrame, WebUrl};
@@ -38,7 +38,9 @@ impl Node {
             keys: BTreeSet::new(),
             failed_tries: 0,
             auth_deadline,
+            last_key: None,
             subs: BTreeMap::new(),
+            syncs: BTreeMap::new(),
             queued_bytes: 0,
             queued_frames: 0,
             reserved_bytes: 0,
@@ -120,7 +122,7 @@ impl Node {
                 false
             }
             Ok(ClientMessage::ArtifactReq { sub, filter }) => {
-                self.artifact_req(conn, sub, filter, effects);
+                self.sync_req(conn, sub, filter, effects);
                 false
             }
             Ok(ClientMessage::Count { sub, filters }) => self.count(conn, sub, &filters, effects),
@@ -153,6 +155,7 @@ impl Node {
         match verdict {
             Ok(key) => {
                 state.keys.insert(key);
+                state.last_key = Some(key);
                 if let Some(at) = state.auth_deadline.take() {
                     self.deadlines.remove(&(at, Deadline::Auth(conn)));
                 }
@@ -284,9 +287,8 @@ impl Node {
                     .announce(community, signals, &mut self.next_op, effects);
                 Ok(message)
             }
-            SubmitOutcome::Unknown { signals, .. } => {
-                self.publisher
-                    .announce(community, signals, &mut self.next_op, effects);
+            SubmitOutcome::Unknown { xid, signals } => {
+                self.settle(community, xid, signals, RETRY_DELAY_MS.0, effects);
                 Err(Failure::Relay(UNKNOWN))
             }
             SubmitOutcome::Already { message } => Ok(message),

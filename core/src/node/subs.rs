@@ -5,16 +5,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::conn::Room;
 use super::conn::{Phase, Sub};
 use super::io::{
     ConnId, Effect, Generation, HistoryPage, Note, OpId, QueryKind, ReadFailure, Topic,
 };
-use super::{Deadline, Node, Owner, PAGE_ROOM_BYTES};
-use crate::limits::{
-    HISTORY_BUDGET_MS, PAGE_BYTES_MAX, PAGE_ROWS_MAX, QUERY_BUDGET_MS, REGISTER_DEADLINE_MS,
-    SUBSCRIPTIONS_MAX,
-};
-use crate::nostr::{ArtifactFilter, ArtifactFilterError, Filter, RelayFrame, SubId};
+use super::{Deadline, Node, Owner};
+use crate::limits::{HISTORY_BUDGET_MS, QUERY_BUDGET_MS, REGISTER_DEADLINE_MS, SUBSCRIPTIONS_MAX};
+use crate::nostr::{Filter, RelayFrame, SubId};
 use crate::scope::{self, Cut, ReadPlan};
 
 impl Node {
@@ -69,25 +67,6 @@ impl Node {
         true
     }
 
-    /// Takes a REQ with an `artifact` filter. Such a REQ is a sync request, whose refusals begin with `error: ` (AR-SYNC-REQ-29).
-    pub(super) fn artifact_req(
-        &mut self,
-        conn: ConnId,
-        sub: SubId,
-        filter: Result<ArtifactFilter, ArtifactFilterError>,
-        effects: &mut Vec<Effect>,
-    ) {
-        self.end_sub(conn, &sub, effects);
-        let text = match filter {
-            Err(error) => format!("error: filter: {error}"),
-            Ok(_) => {
-                "error: filter: not supported: this relay serves artifact queries over HTTP /query"
-                    .to_owned()
-            }
-        };
-        self.send_closed(conn, sub.into(), None, &text, effects);
-    }
-
     /// Takes a REQ: the former subscription of this id ends first, whatever becomes of the new one (B08).
     pub(super) fn req(
         &mut self,
@@ -96,16 +75,14 @@ impl Node {
         filters: &[Filter],
         effects: &mut Vec<Effect>,
     ) {
-        if self.end_sub(conn, &sub, effects) {
-            effects.push(Effect::Note(Note::SubscriptionReplaced));
-        }
+        self.replace(conn, &sub, effects);
         let Some(plans) = self.plans(conn, &sub, filters, scope::Refusal::text, effects) else {
             return;
         };
         let Some(state) = self.conns.get(&conn) else {
             return;
         };
-        if state.subs.len() >= SUBSCRIPTIONS_MAX {
+        if state.subs.len() + state.syncs.len() >= SUBSCRIPTIONS_MAX {
             self.send_closed(
                 conn,
                 sub.into(),
@@ -145,6 +122,21 @@ impl Node {
         self.try_open_history(conn, &sub, effects);
     }
 
+    /// Ends what the id named before: an ordinary subscription or a sync.
+    pub(super) fn replace(&mut self, conn: ConnId, sub: &SubId, effects: &mut Vec<Effect>) {
+        if self.end_sub(conn, sub, effects) || self.end_sync(conn, sub, effects) {
+            effects.push(Effect::Note(Note::SubscriptionReplaced));
+        }
+    }
+
+    /// What one history page may need.
+    pub(super) fn page_room(&self) -> Room {
+        Room {
+            bytes: self.config.page_room_bytes(),
+            frames: self.config.bounds.page_rows_max as usize,
+        }
+    }
+
     /// Opens the history once every topic is confirmed on the bus connection that is up now.
     pub(super) fn try_open_history(
         &mut self,
@@ -152,7 +144,6 @@ impl Node {
         sub_id: &SubId,
         effects: &mut Vec<Effect>,
     ) {
-        let room = self.config.send_queue_bytes;
         let Some(state) = self.conns.get(&conn) else {
             return;
         };
@@ -161,7 +152,7 @@ impl Node {
         };
         let ready = matches!(sub.phase, Phase::Registering)
             && sub.topics.iter().all(|topic| self.topics.is_active(topic))
-            && state.has_room(PAGE_ROOM_BYTES, PAGE_ROWS_MAX as usize, room);
+            && state.has_room(self.page_room(), &self.config);
         if !ready {
             return;
         }
@@ -181,10 +172,11 @@ impl Node {
             HISTORY_BUDGET_MS,
             Deadline::History(conn, sub_id.clone(), generation),
         );
+        let room = self.page_room();
         let Some(state) = self.conns.get_mut(&conn) else {
             return;
         };
-        state.reserve_page(PAGE_ROOM_BYTES);
+        state.reserve(room);
         if let Some(sub) = state.subs.get_mut(sub_id) {
             sub.deadline = Some(deadline);
             sub.phase = Phase::Reading {
@@ -197,8 +189,8 @@ impl Node {
         effects.push(Effect::OpenHistory {
             op,
             plans,
-            rows_max: PAGE_ROWS_MAX,
-            bytes_max: PAGE_BYTES_MAX,
+            rows_max: self.config.bounds.page_rows_max,
+            bytes_max: self.config.bounds.page_bytes_max,
         });
     }
 
@@ -221,6 +213,7 @@ impl Node {
         if page.as_ref().map_or(true, |page| page.end.is_some()) {
             self.ops.remove(&op);
         }
+        let room = self.page_room();
         let Some(state) = self.conns.get_mut(&conn) else {
             effects.push(Effect::Note(Note::LateAnswer));
             return;
@@ -247,7 +240,7 @@ impl Node {
         let page = match page {
             Ok(page) => page,
             Err(failure) => {
-                state.release_page(PAGE_ROOM_BYTES);
+                state.release(room);
                 effects.push(Effect::Note(Note::HistoryFailed));
                 self.fail_sub(conn, &sub_id, history_failure(failure), effects);
                 return;
@@ -263,7 +256,7 @@ impl Node {
             && sub
                 .named_only()
                 .is_some_and(|named| named.is_disjoint(&page.readable));
-        state.release_page(PAGE_ROOM_BYTES);
+        state.release(room);
         if unreadable {
             self.fail_sub(conn, &sub_id, "restricted: not a channel member", effects);
             return;
@@ -325,6 +318,10 @@ impl Node {
         if state.closing {
             return;
         }
+        let syncs = state.syncs.iter();
+        let syncs: Vec<_> = syncs
+            .map(|(id, sync)| (sync.generation, id.clone()))
+            .collect();
         let mut waiting: Vec<(Generation, SubId)> = state
             .subs
             .iter()
@@ -335,8 +332,10 @@ impl Node {
             })
             .map(|(id, sub)| (sub.generation, id.clone()))
             .collect();
+        waiting.extend(syncs);
         waiting.sort_unstable();
         for (_, sub_id) in waiting {
+            self.move_sync(conn, &sub_id, effects);
             let Some(sub) = self
                 .conns
                 .get(&conn)
@@ -353,14 +352,14 @@ impl Node {
     }
 
     fn next_page(&mut self, conn: ConnId, sub_id: &SubId, op: OpId, effects: &mut Vec<Effect>) {
-        let room = self.config.send_queue_bytes;
+        let room = self.page_room();
         let Some(state) = self.conns.get_mut(&conn) else {
             return;
         };
-        if !state.has_room(PAGE_ROOM_BYTES, PAGE_ROWS_MAX as usize, room) {
+        if !state.has_room(room, &self.config) {
             return;
         }
-        state.reserve_page(PAGE_ROOM_BYTES);
+        state.reserve(room);
         if let Some(Sub {
             phase: Phase::Reading { page_in_flight, .. },
             ..
@@ -370,14 +369,14 @@ impl Node {
         }
         effects.push(Effect::NextPage {
             op,
-            rows_max: PAGE_ROWS_MAX,
-            bytes_max: PAGE_BYTES_MAX,
+            rows_max: self.config.bounds.page_rows_max,
+            bytes_max: self.config.bounds.page_bytes_max,
         });
     }
 
     /// Takes a CLOSE. It gets no answer; nothing of the subscription is sent afterwards.
     pub(super) fn close_sub(&mut self, conn: ConnId, sub: &SubId, effects: &mut Vec<Effect>) {
-        if self.end_sub(conn, sub, effects) {
+        if self.end_sub(conn, sub, effects) || self.end_sync(conn, sub, effects) {
             effects.push(Effect::Note(Note::SubscriptionClosed));
         }
     }
@@ -452,10 +451,12 @@ impl Node {
         for id in ids {
             self.take_sub(conn, &id, effects);
         }
+        self.end_all_syncs(conn, effects);
     }
 
     /// Removes a subscription with everything that runs for it.
     fn take_sub(&mut self, conn: ConnId, sub_id: &SubId, effects: &mut Vec<Effect>) -> Option<Sub> {
+        let room = self.page_room();
         let state = self.conns.get_mut(&conn)?;
         let sub = state.subs.remove(sub_id)?;
         let deadline = match &sub.phase {
@@ -464,7 +465,7 @@ impl Node {
                 op, page_in_flight, ..
             } => {
                 if *page_in_flight {
-                    state.release_page(PAGE_ROOM_BYTES);
+                    state.release(room);
                 }
                 if self.ops.remove(op).is_some() {
                     effects.push(Effect::EndHistory { op: *op });

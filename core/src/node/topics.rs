@@ -17,8 +17,10 @@ pub(super) type User = (ConnId, SubId);
 /// One topic of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct TopicState {
-    /// Subscriptions that listen.
+    /// Ordinary subscriptions that listen.
     pub(super) users: BTreeSet<User>,
+    /// Syncs that listen.
+    pub(super) syncs: BTreeSet<User>,
     /// Requests of the current bus connection that are not yet confirmed.
     outstanding: u32,
     /// The newest request of the current bus connection is confirmed.
@@ -35,6 +37,8 @@ pub(super) struct TopicState {
     pub(super) failing_since_ms: Option<u64>,
     /// Positions dealt with lately, to recognise repeats.
     recent: BTreeSet<Position>,
+    /// Positions lately told to the syncs.
+    told: BTreeSet<Position>,
 }
 
 /// What a read in flight will settle.
@@ -65,6 +69,28 @@ impl TopicState {
         self.pending.insert(position)
     }
 
+    /// Takes a position for the syncs; false when they were told lately.
+    pub(super) fn tell(&mut self, position: Position) -> bool {
+        if !self.told.insert(position) {
+            return false;
+        }
+        while self.told.len() > RECENT_POSITIONS_MAX {
+            self.told.pop_first();
+        }
+        true
+    }
+
+    /// Forgets which positions were seen: another database gives them out again.
+    pub(super) fn forget_positions(&mut self) {
+        self.recent.clear();
+        self.told.clear();
+    }
+
+    /// Anybody listens.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.users.is_empty() || !self.syncs.is_empty()
+    }
+
     /// Remembers positions as dealt with.
     pub(super) fn settle(&mut self, positions: impl Iterator<Item = Position>) {
         self.recent.extend(positions);
@@ -82,24 +108,35 @@ pub(super) struct Topics {
 }
 
 impl Topics {
-    /// Adds a listener.
+    /// Adds an ordinary subscription.
     pub(super) fn join(&mut self, topic: Topic, user: User, effects: &mut Vec<Effect>) {
+        self.want(topic, effects).users.insert(user);
+    }
+
+    /// Adds a sync.
+    pub(super) fn join_sync(&mut self, topic: Topic, user: User, effects: &mut Vec<Effect>) {
+        self.want(topic, effects).syncs.insert(user);
+    }
+
+    /// The state of a topic that gets a listener; the first one asks the bus for it.
+    fn want(&mut self, topic: Topic, effects: &mut Vec<Effect>) -> &mut TopicState {
+        let is_up = self.up.is_some();
         let state = self.map.entry(topic).or_default();
-        let first = state.users.is_empty();
-        state.users.insert(user);
-        if first && self.up.is_some() {
+        if !state.is_wanted() && is_up {
             state.outstanding += 1;
             state.active = false;
             effects.push(Effect::Subscribe { topic });
         }
+        state
     }
 
-    /// Removes a listener; the last one gives the topic up.
+    /// Removes a listener of either sort; the last one gives the topic up.
     pub(super) fn leave(&mut self, topic: Topic, user: &User, effects: &mut Vec<Effect>) {
         let Some(state) = self.map.get_mut(&topic) else {
             return;
         };
-        if !state.users.remove(user) || !state.users.is_empty() {
+        let was_there = state.users.remove(user) | state.syncs.remove(user);
+        if !was_there || state.is_wanted() {
             return;
         }
         let outstanding = state.outstanding;
@@ -135,7 +172,7 @@ impl Topics {
         if state.outstanding > 0 {
             return false;
         }
-        if state.users.is_empty() {
+        if !state.is_wanted() {
             self.map.remove(&topic);
             return false;
         }
@@ -149,7 +186,7 @@ impl Topics {
         self.map.retain(|_, state| {
             state.outstanding = 0;
             state.active = false;
-            !state.users.is_empty()
+            state.is_wanted()
         });
     }
 
@@ -169,6 +206,6 @@ impl Topics {
             && self
                 .map
                 .values()
-                .all(|state| state.users.is_empty() || state.active)
+                .all(|state| !state.is_wanted() || state.active)
     }
 }

@@ -48,12 +48,18 @@ pub fn admits(
     access: &Access<'_>,
     clock_secs: UnixSeconds,
 ) -> bool {
-    let anonymous = plan.readers.is_empty().then_some(None);
-    let mut readers = plan.readers.iter().copied().map(Some).chain(anonymous);
     in_view(plan, row)
         && meets_conditions(plan, row)
         && expires_at(row.event).is_none_or(|at| clock_secs < at)
-        && readers.any(|reader| sees(reader, plan, row, access))
+        && is_readable(plan, row, access)
+}
+
+/// Whether one reader key of the plan (or the anonymous reader) may see the row under the plan's reach, whatever the conditions
+/// of the filter say: in a named channel it can read, or in one that the plan reaches without naming it (H6, AR-SYNC-3b).
+pub fn is_readable(plan: &ReadPlan, row: &Row<'_>, access: &Access<'_>) -> bool {
+    let anonymous = plan.readers.is_empty().then_some(None);
+    let mut readers = plan.readers.iter().copied().map(Some).chain(anonymous);
+    readers.any(|reader| sees(reader, plan, row, access))
 }
 
 /// Whether the plan's view contains the row (AR-CUR-2, AR-CUR-3, AR-CUR-5, AR-HEAD-4). A revision's `op` occurs once and is

@@ -129,6 +129,7 @@ fn a_loss_restarts_registration_and_is_made_good_from_the_ledger() {
         (community(), signal(3, Change::Event)),
     ];
     let page = LedgerPage {
+        store: StoreGeneration(0),
         signals,
         cursor: Cut::Position(Position(3)),
         more: false,
@@ -158,6 +159,7 @@ fn missed_positions_are_delivered_once_also_when_the_signal_comes_late() {
     });
     let op = ledger_op(&effects).expect("recovery");
     let page = LedgerPage {
+        store: StoreGeneration(0),
         signals: vec![(community(), signal(1, Change::Event))],
         cursor: Cut::Position(Position(1)),
         more: false,

@@ -15,6 +15,7 @@ use crate::channel::{Channel, ChannelType, Role, Visibility};
 use crate::ids::{ChannelId, Position};
 use crate::nostr::{ClientMessage, Draft, Event, Filter, PubKey, SecretKey, SubId, WebUrl};
 use crate::scope::{Audience, Cut, Stamp};
+use crate::sync::StoreGeneration;
 
 pub(super) const COMMUNITY: &str = "11111111-1111-4111-8111-111111111111";
 pub(super) const CHANNEL: &str = "9b353519-f4fe-4757-aef4-bec6cc0ae54c";
@@ -100,6 +101,7 @@ impl Bench {
         });
         let op = ledger_op(&effects).expect("a fresh node asks for a cursor");
         let page = LedgerPage {
+            store: StoreGeneration(0),
             signals: Vec::new(),
             cursor: Cut::Position(Position(0)),
             more: false,
@@ -224,6 +226,7 @@ pub(super) fn topic() -> Topic {
 
 pub(super) fn signal(position: u64, change: Change) -> Signal {
     Signal {
+        xid: 0,
         position: Position(position),
         change,
         channel: Some(channel_id()),

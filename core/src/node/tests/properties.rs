@@ -266,6 +266,7 @@ fn play(moves: &[Move]) -> Vec<Effect> {
             Move::Ledger(n, ok) => match pick(&mut outside.ledgers, *n) {
                 Some(op) => {
                     let page = LedgerPage {
+                        store: StoreGeneration(0),
                         signals: vec![(community(), signal(u64::from(*n), Change::Event))],
                         cursor: Cut::Position(Position(u64::from(*n))),
                         more: false,
