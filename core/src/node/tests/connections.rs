@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::accept::Rejection;
+use crate::limits::RETRY_DELAY_MS;
 use crate::limits::{AUTH_TRIES_MAX, KEYS_MAX};
 use crate::nostr::FrameProblem;
 
@@ -84,7 +85,9 @@ fn a_failed_auth_may_be_repeated_eight_times_on_the_same_challenge() {
 
 #[test]
 fn a_workspace_connection_without_a_key_is_closed_after_the_timeout() {
-    let mut bench = Bench::new(Profile::Workspace);
+    let mut config = config(Profile::Workspace);
+    config.sweep_interval_ms = 0;
+    let mut bench = Bench::with(config);
     bench.connect(1);
     bench.connect(2);
     bench.auth(2, 2);
@@ -227,27 +230,73 @@ fn an_event_is_answered_once_its_commit_is_known() {
     }
 }
 
-#[test]
-fn a_commit_is_published_even_when_its_sender_is_gone_or_its_outcome_unknown() {
-    let mut bench = Bench::member(Profile::Workspace);
-    let event = note(1, bench.now.wall_secs, &[&["h", CHANNEL]], "x");
-    let effects = bench.say(1, ClientMessage::Event(Box::new(event.clone())));
-    let op = submit_op(&effects).expect("the event goes to the store");
-    bench.step(Input::Disconnected { conn: ConnId(1) });
-    let signals = vec![signal(5, Change::Event)];
-    let effects = bench.step(Input::Submitted {
-        op,
-        outcome: SubmitOutcome::Unknown { xid: 1, signals },
-    });
-    let topics: Vec<Topic> = effects
+fn published(effects: &[Effect]) -> Vec<Topic> {
+    effects
         .iter()
         .filter_map(|effect| match effect {
             Effect::Publish { topic, .. } => Some(*topic),
             _ => None,
         })
-        .collect();
-    assert_eq!(topics, vec![Topic::Community(community()), topic()]);
+        .collect()
+}
+
+fn settle_op(effects: &[Effect]) -> Option<OpId> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Settle { op, xid: 1 } => Some(*op),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_commit_is_published_even_when_its_sender_is_gone() {
+    let mut bench = Bench::member(Profile::Workspace);
+    let event = note(1, bench.now.wall_secs, &[&["h", CHANNEL]], "x");
+    let effects = bench.say(1, ClientMessage::Event(Box::new(event)));
+    let op = submit_op(&effects).expect("the event goes to the store");
+    bench.step(Input::Disconnected { conn: ConnId(1) });
+    let effects = bench.step(Input::Submitted {
+        op,
+        outcome: SubmitOutcome::Stored {
+            message: String::new(),
+            signals: vec![signal(5, Change::Event)],
+        },
+    });
+    assert_eq!(
+        published(&effects),
+        vec![Topic::Community(community()), topic()]
+    );
     assert!(has_note(&effects, Note::LateAnswer) && frames(&effects).is_empty());
+}
+
+/// The signals of a commit that may still happen wait until the store can tell: published earlier, they would be used up by
+/// reads that do not see it (H12).
+#[test]
+fn signals_of_an_unknown_commit_wait_until_it_is_settled() {
+    for (outcome, is_published) in [
+        (Settled::Committed, true),
+        (Settled::Forgotten, true),
+        (Settled::Aborted, false),
+    ] {
+        let mut bench = Bench::member(Profile::Workspace);
+        let event = note(1, bench.now.wall_secs, &[&["h", CHANNEL]], "x");
+        let effects = bench.say(1, ClientMessage::Event(Box::new(event)));
+        let op = submit_op(&effects).expect("the event goes to the store");
+        let signals = vec![signal(5, Change::Event)];
+        let effects = bench.step(Input::Submitted {
+            op,
+            outcome: SubmitOutcome::Unknown { xid: 1, signals },
+        });
+        assert!(published(&effects).is_empty());
+        assert!(frames(&effects)[0].contains("error: "), "never a conflict");
+        let op = settle_op(&effects).expect("the store is asked");
+        let open = Settled::Open;
+        let effects = bench.step(Input::Settled { op, outcome: open });
+        assert!(published(&effects).is_empty() && !bench.node.is_idle());
+        let effects = bench.after(RETRY_DELAY_MS.0);
+        let op = settle_op(&effects).expect("the store is asked again");
+        let effects = bench.step(Input::Settled { op, outcome });
+        assert_eq!(!published(&effects).is_empty(), is_published, "{outcome:?}");
+    }
 }
 
 #[test]

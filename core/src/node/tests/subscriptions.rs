@@ -532,8 +532,12 @@ fn ephemeral_events_wait_for_eose_and_come_once() {
 }
 
 #[test]
-fn an_artifact_request_over_the_socket_is_refused_on_its_id() {
-    let mut bench = Bench::member(Profile::Workspace);
+fn a_sync_request_is_refused_on_its_id_where_sync_is_switched_off() {
+    let mut config = config(Profile::Workspace);
+    config.sync.is_enabled = false;
+    let mut bench = Bench::with(config);
+    bench.connect(1);
+    bench.auth(1, 1);
     let text = format!(r##"["REQ","s",{{"artifact":"current","#h":["{CHANNEL}"]}}]"##);
     let message = ClientMessage::parse(&text).expect("a readable frame");
     let sent = frames(&bench.say(1, message));
