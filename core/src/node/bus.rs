@@ -77,9 +77,10 @@ impl Node {
 
     pub(super) fn published(&mut self, op: OpId, ok: bool, effects: &mut Vec<Effect>) {
         let now = self.now.mono_ms;
-        if let Some((at, topic)) = self
-            .publisher
-            .answered(op, ok, now, &mut self.next_op, effects)
+        let seeded = self.config.seeded;
+        if let Some((at, topic)) =
+            self.publisher
+                .answered(op, ok, now, seeded, &mut self.next_op, effects)
         {
             self.deadlines.insert((at, Deadline::Publish(topic)));
         }

@@ -8,6 +8,7 @@ use super::io::{BusMessage, Effect, Note, OpId, Signal, Topic};
 use crate::ids::{ChannelId, CommunityId};
 use crate::limits::RETRY_DELAY_MS;
 use crate::nostr::Event;
+use crate::seeded::{Mutant, Seeded};
 
 /// Signals of one topic on their way out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,6 +105,7 @@ impl Publisher {
         op: OpId,
         ok: bool,
         now_ms: u64,
+        seeded: Seeded,
         next_op: &mut u64,
         effects: &mut Vec<Effect>,
     ) -> Option<(u64, Topic)> {
@@ -124,6 +126,10 @@ impl Publisher {
         }
         outgoing.waiting.extend(batch);
         let delay = outgoing.retry.map_or(RETRY_DELAY_MS.0, |(_, delay)| delay);
+        if seeded.is(Mutant::M21) && delay >= 4 * RETRY_DELAY_MS.0 {
+            self.topics.remove(&topic);
+            return None;
+        }
         let at = now_ms + delay;
         outgoing.retry = Some((at, (delay * 2).min(RETRY_DELAY_MS.1)));
         effects.push(Effect::Note(Note::PublishRetried));

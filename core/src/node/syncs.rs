@@ -516,6 +516,12 @@ impl Node {
                     .iter()
                     .filter_map(|artifact| Some((*artifact, session.home_in_copy(*artifact)?))),
             );
+            #[cfg(feature = "mutants")]
+            if self.config.seeded.is(Mutant::M10) {
+                let announced =
+                    |artifact: &ArtifactId| Some((*artifact, session.announced(*artifact)?));
+                query.pinned.extend(artifacts.iter().filter_map(announced));
+            }
             session.read_starts(artifacts.clone());
             let generation = sync.generation;
             let room = if artifacts.is_empty() {

@@ -118,6 +118,9 @@ pub struct HeadQuery {
     pub keys: BTreeSet<PubKey>,
     /// Bytes of serialised events after which no further artifact is read; the first one is always read.
     pub bytes_max: usize,
+    /// For a seeded bug: the revision stored at this position is wanted instead of the head.
+    #[cfg(feature = "mutants")]
+    pub pinned: BTreeMap<ArtifactId, Position>,
 }
 
 /// What a head read returns, all from one snapshot of the writer's newest committed state (AR-SYNC-4g, S4).

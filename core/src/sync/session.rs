@@ -102,6 +102,9 @@ pub struct SyncSession {
     early_retired: BTreeSet<Stamp>,
     /// Changes held, for the seeded bug that counts them.
     changes: usize,
+    /// Where each dirty artifact's newest announced change is stored, for the seeded bug that reads it instead of the head.
+    #[cfg(feature = "mutants")]
+    announced: std::collections::BTreeMap<ArtifactId, Position>,
 }
 
 impl SyncSession {
@@ -133,7 +136,15 @@ impl SyncSession {
             access_due: false,
             early_retired: BTreeSet::new(),
             changes: 0,
+            #[cfg(feature = "mutants")]
+            announced: std::collections::BTreeMap::new(),
         }
+    }
+
+    /// Where the newest announced change of an artifact is stored.
+    #[cfg(feature = "mutants")]
+    pub fn announced(&self, artifact: ArtifactId) -> Option<Position> {
+        self.announced.get(&artifact).copied()
     }
 
     /// The compiled filter.
@@ -245,6 +256,10 @@ impl SyncSession {
 
     /// Takes a signal with the stamp of the change it announces.
     pub fn signal(&mut self, signal: SyncSignal, stamp: Stamp, out: &mut Vec<SyncOutput>) {
+        #[cfg(feature = "mutants")]
+        if let SyncSignal::Changed(artifact) = signal {
+            self.announced.insert(artifact, stamp.position);
+        }
         match self.phase {
             // The snapshot opens later and sees the change (S4).
             Phase::Registering | Phase::Ended => {}
