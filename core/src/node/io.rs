@@ -515,7 +515,7 @@ pub enum Effect {
         /// Name; further pages carry it too.
         op: OpId,
         /// What.
-        request: SyncRequest,
+        request: Box<SyncRequest>,
     },
     /// Return the next page of a sync.
     NextSyncPage {

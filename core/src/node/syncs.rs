@@ -235,12 +235,12 @@ impl Node {
         }
         effects.push(Effect::OpenSync {
             op,
-            request: SyncRequest {
+            request: Box::new(SyncRequest {
                 plan,
                 rows_max: self.config.sync.page_rows_max,
                 bytes_max: self.config.sync.page_bytes_max,
                 budget_ms,
-            },
+            }),
         });
     }
 
