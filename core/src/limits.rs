@@ -102,6 +102,8 @@ pub const SYNC_SNAPSHOTS_MAX: usize = 16;
 pub const SYNC_SNAPSHOT_BUDGET_MS_DEFAULT: u64 = 30_000;
 /// Milliseconds from the opening of a sync's snapshot to EOSE.
 pub const SYNC_DELIVERY_BUDGET_MS: u64 = 120_000;
+/// Bytes of initial sets that one process reads ahead of their readers.
+pub const SYNC_SPOOL_BYTES_MAX: usize = 67_108_864;
 /// Rows of one page of an initial set.
 pub const SYNC_PAGE_ROWS_MAX: u32 = 256;
 /// Artifacts of one head read.
@@ -147,6 +149,7 @@ const _: () = {
     assert!((PAGE_ROWS_MAX as usize) < SEND_QUEUE_FRAMES_MAX);
     assert!((SYNC_PAGE_ROWS_MAX as usize) < SEND_QUEUE_FRAMES_MAX);
     assert!(SYNC_HEADS_MAX < SEND_QUEUE_FRAMES_MAX);
+    assert!(PAGE_BYTES_MAX + FRAME_BYTES_MAX <= SYNC_SPOOL_BYTES_MAX);
     assert!(SYNC_SNAPSHOT_BUDGET_MS_DEFAULT <= SYNC_DELIVERY_BUDGET_MS);
     assert!(SWEEP_INTERVAL_MS_DEFAULT < CURSOR_REFRESH_MS);
 };

@@ -18,13 +18,16 @@ use holdfast_core::accept::Submission;
 use holdfast_core::ids::{CommunityId, Now};
 use holdfast_core::node::{
     BusMessage, ConnId, Effect, Generation, Input, LiveQuery, Node, OpId, QueryKind, ReadFailure,
-    Reply, SubmitOutcome, TicketId, Topic,
+    Reply, Settled, SubmitOutcome, TicketId, Topic,
 };
 use holdfast_core::scope::{Cut, ReadPlan};
+use holdfast_core::sync::{HeadQuery, SyncRequest};
 use tokio::sync::{mpsc, oneshot};
 
+use super::answer::Answer;
 use super::handle::{DriverHandle, Item};
 use super::ports::{Bus, BusEvent, Clock, History, Links, NoteSink, Spawn, Store};
+use super::spool::{Spool, read_sync};
 
 /// Inputs of connections and requests that wait for the driver. A step was measured at about 2 µs, so the last one waits well
 /// under a millisecond; more room would only hide a backlog from the readers that should feel it.
@@ -66,6 +69,8 @@ pub struct Driver {
     /// Bounded by the operations in flight, which the node bounds: each gives one answer.
     answer: mpsc::UnboundedSender<Input>,
     histories: BTreeMap<OpId, mpsc::Sender<Want>>,
+    syncs: BTreeMap<OpId, mpsc::Sender<()>>,
+    spool: Spool,
     tickets: BTreeMap<TicketId, oneshot::Sender<Reply>>,
     /// Inputs that effects of this very driver caused.
     own: VecDeque<Input>,
@@ -94,6 +99,8 @@ impl Driver {
             answers,
             answer,
             histories: BTreeMap::new(),
+            syncs: BTreeMap::new(),
+            spool: Spool::default(),
             tickets: BTreeMap::new(),
             own: VecDeque::new(),
             stop_at_ms: None,
@@ -230,6 +237,11 @@ impl Driver {
             {
                 self.histories.remove(op);
             }
+            if let Input::SyncPage { op, page } = &input
+                && page.as_ref().map_or(true, |page| page.is_last)
+            {
+                self.syncs.remove(op);
+            }
             let now: Now = self.ports.clock.now();
             self.node.step(now, input, &mut effects);
             for effect in effects.drain(..) {
@@ -278,6 +290,16 @@ impl Driver {
             ),
             // The task sees the end of its wants and drops the history at once, in the midst of a read as well.
             Effect::EndHistory { op } => drop(self.histories.remove(&op)),
+            Effect::OpenSync { op, request } => self.open_sync(op, *request),
+            Effect::NextSyncPage { op } => self.next_sync_page(op),
+            // As for a history: the task ends with its wants, and the snapshot with the task.
+            Effect::EndSync { op } => drop(self.syncs.remove(&op)),
+            Effect::ReadHeads {
+                op,
+                community,
+                query,
+            } => self.read_heads(op, community, query),
+            Effect::Settle { op, xid } => self.settle(op, xid),
             Effect::ReadLive {
                 op,
                 community,
@@ -301,6 +323,20 @@ impl Driver {
     fn submit(&self, op: OpId, submission: Submission) {
         let work = self.ports.store.submit(submission);
         self.answer_with(work, LOST_SUBMISSION, move |outcome| Input::Submitted {
+            op,
+            outcome,
+        });
+    }
+
+    fn read_heads(&self, op: OpId, community: CommunityId, query: HeadQuery) {
+        let work = self.ports.store.heads(community, query);
+        let lost = Err(ReadFailure::Store);
+        self.answer_with(work, lost, move |rows| Input::Heads { op, rows });
+    }
+
+    fn settle(&self, op: OpId, xid: u64) {
+        let work = self.ports.store.settle(xid);
+        self.answer_with(work, Settled::Open, move |outcome| Input::Settled {
             op,
             outcome,
         });
@@ -369,6 +405,23 @@ impl Driver {
         self.ports.spawn.spawn(Box::pin(task));
     }
 
+    fn open_sync(&mut self, op: OpId, request: SyncRequest) {
+        let (want_in, wants) = mpsc::channel(1);
+        self.syncs.insert(op, want_in);
+        let bytes_max = request.bytes_max;
+        let open = self.ports.store.open_sync(request);
+        let (spool, answers) = (self.spool.clone(), self.answer.clone());
+        let task = read_sync(op, bytes_max, open, wants, spool, answers);
+        self.ports.spawn.spawn(Box::pin(task));
+    }
+
+    fn next_sync_page(&mut self, op: OpId) {
+        // A task that died has answered with a failure that is still on its way.
+        if let Some(sync) = self.syncs.get(&op) {
+            let _ = sync.try_send(());
+        }
+    }
+
     fn next_page(&mut self, op: OpId, want: Want) {
         let history = self.histories.get(&op);
         let history = history.expect("the node asks for pages of open histories only");
@@ -418,39 +471,6 @@ async fn run_history(
         match wants.recv().await {
             Some(next) => want = next,
             None => return,
-        }
-    }
-}
-
-/// The one answer of an operation. Should its task die, the drop answers in its stead.
-struct Answer {
-    to: mpsc::UnboundedSender<Input>,
-    if_lost: Option<Input>,
-}
-
-impl Answer {
-    fn new(to: &mpsc::UnboundedSender<Input>, if_lost: Input) -> Answer {
-        Answer {
-            to: to.clone(),
-            if_lost: Some(if_lost),
-        }
-    }
-
-    fn give(&mut self, input: Input) {
-        self.if_lost = None;
-        // An error says that the driver has ended; nobody waits.
-        let _ = self.to.send(input);
-    }
-
-    fn withdraw(&mut self) {
-        self.if_lost = None;
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        if let Some(lost) = self.if_lost.take() {
-            let _ = self.to.send(lost);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The shell around the core's node: its ports, the driver that owns it, and the handle through which adapters reach it.
 
+mod answer;
 mod driver;
 mod handle;
 mod notes;
 pub mod ports;
+mod spool;
 #[cfg(test)]
 mod tests;
 
