@@ -13,6 +13,7 @@ mod bus;
 mod config;
 mod conn;
 mod http;
+mod inspect;
 mod io;
 mod live;
 mod publish;
@@ -27,6 +28,7 @@ mod topics;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use config::{Bounds, Config, SyncConfig};
+pub use inspect::{HeadReadView, SyncView};
 pub use io::*;
 
 use crate::accept::Profile;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::conn::{Room, Sync};
+use super::inspect::HeadReadView;
 use super::io::{ConnId, Effect, Generation, Note, OpId, ReadFailure, Signal, Topic};
 use super::topics::User;
 use super::{Deadline, Node, Owner};
@@ -29,6 +30,17 @@ pub(super) struct HeadTaker {
     generation: Generation,
     artifacts: BTreeSet<ArtifactId>,
     room: Room,
+}
+
+impl HeadTaker {
+    /// What an observer may see of it.
+    pub(super) fn view(&self) -> HeadReadView<'_> {
+        HeadReadView {
+            conn: self.conn,
+            generation: self.generation,
+            artifacts: &self.artifacts,
+        }
+    }
 }
 
 /// What the syncs of a process share.
