@@ -16,6 +16,7 @@ mod http;
 mod inspect;
 mod io;
 mod live;
+mod outbound;
 mod publish;
 mod session;
 mod settle;
@@ -30,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use config::{Bounds, Config, SyncConfig};
 pub use inspect::{HeadReadView, SyncView};
 pub use io::*;
+pub use outbound::{Outbound, Tally};
 
 use crate::accept::Profile;
 use crate::ids::{CommunityId, Now, Position};

@@ -1,7 +1,6 @@
 //! What the relay says to the peers of its WebSocket connections: one queue per connection, filled by the driver and emptied by
 //! the connection's writer. What a frame says and whether it may be queued is decided in the node; sockets are in `http`.
 
-mod queue;
 mod writer;
 
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +11,7 @@ use holdfast_core::node::{CloseReason, ConnId, Generation};
 use holdfast_core::nostr::RelayFrame;
 use tokio::sync::{Notify, Semaphore};
 
-pub use queue::{Outbound, Tally};
+pub use holdfast_core::node::{Outbound, Tally};
 pub use writer::{ByteMeter, WriteEnd, run_writer};
 
 use crate::node::ports::Links;

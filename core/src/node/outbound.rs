@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use holdfast_core::node::Generation;
-use holdfast_core::nostr::RelayFrame;
+use super::io::Generation;
+use crate::nostr::RelayFrame;
 
 /// Frames that left a queue or wait in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,7 +110,7 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdfast_core::nostr::SubId;
+    use crate::nostr::SubId;
     use proptest::prelude::*;
 
     fn notice(text: &str) -> RelayFrame {
