@@ -8,3 +8,8 @@
 compile_error!(
     "holdfast-sim builds only with --cfg madsim, which .cargo/config.toml sets: an exported RUSTFLAGS hides that file, unset it"
 );
+
+pub mod options;
+pub mod tape;
+pub mod outcome;
+pub mod stepper;
