@@ -10,6 +10,6 @@ compile_error!(
 );
 
 pub mod options;
-pub mod tape;
 pub mod outcome;
 pub mod stepper;
+pub mod tape;

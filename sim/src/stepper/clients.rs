@@ -9,11 +9,11 @@ use holdfast_core::ids::{ArtifactId, ChannelId, Now};
 use holdfast_core::node::ConnId;
 use holdfast_core::nostr::{ClientMessage, RelayFrame, SubId};
 use holdfast_world::events::{self, STATUS};
-use holdfast_world::links::Reader;
+use holdfast_world::links::{Reader, Sent};
 
 use super::people::{Known, Line, Syncer, draw_filter};
 use super::perform::RELAY;
-use super::{Stepper, is_line, record, setting};
+use super::{Stepper, is_line, record};
 use crate::options::Options;
 use crate::tape::Tape;
 
@@ -23,7 +23,11 @@ const BACKOFF_MS: (u64, u64) = (20, 1_600);
 const SILENCE_MS: u64 = 15_000;
 
 /// The replicas of a run. Some want the same set with the same key, so that their copies can be compared.
-pub(super) fn draw_syncers(options: &Options, channels: &[ChannelId], tape: &mut Tape) -> Vec<Syncer> {
+pub(super) fn draw_syncers(
+    options: &Options,
+    channels: &[ChannelId],
+    tape: &mut Tape,
+) -> Vec<Syncer> {
     let mut syncers: Vec<Syncer> = Vec::new();
     for id in 0..u64::from(options.syncers) {
         let twin = (!syncers.is_empty() && tape.percent(35)).then(|| {
@@ -123,12 +127,15 @@ impl Stepper<'_> {
                         filter: Ok((*filter).clone()),
                     };
                     let recorded = record::filter(&filter);
-                    let attempt = self.ask(conn, &name, key, Some(id), recorded, message);
+                    let attempt = self.ask(conn, &name, key, Some(id), recorded, Ok(message));
                     self.people.syncers[at].attempt = attempt;
                 }
             }
             replica::Effect::Close { sub } => {
-                let (line, attempt) = (self.people.syncers[at].line, self.people.syncers[at].attempt);
+                let (line, attempt) = (
+                    self.people.syncers[at].line,
+                    self.people.syncers[at].attempt,
+                );
                 if let (Some(conn), Some(attempt)) = (line.conn(), attempt) {
                     self.write(Record::Close { attempt });
                     self.say(conn, ClientMessage::Close { sub });
@@ -174,14 +181,15 @@ impl Stepper<'_> {
             .map(|(artifact, head)| (artifact.to_string(), head.id.to_string()))
             .collect();
         entries.extend(syncer.merged.clone());
-        let digest = if syncer.merged.is_empty() {
-            set.digest().to_string()
-        } else {
-            holdfast_core::artifact::set_digest(entries.iter().filter_map(|(d, rev)| {
-                Some((d.parse::<ArtifactId>().ok()?, rev.parse().ok()?))
-            }))
-            .to_string()
-        };
+        let digest =
+            if syncer.merged.is_empty() {
+                set.digest().to_string()
+            } else {
+                holdfast_core::artifact::set_digest(entries.iter().filter_map(|(d, rev)| {
+                    Some((d.parse::<ArtifactId>().ok()?, rev.parse().ok()?))
+                }))
+                .to_string()
+            };
         let record = Record::LocalSet {
             replica: syncer.id,
             digest,
@@ -313,7 +321,9 @@ impl Stepper<'_> {
         };
         self.write(record);
         self.sent_ops.entry(event.id).or_default().push_back(op);
-        self.people.writers[by].waiting.push_back((op, event.clone()));
+        self.people.writers[by]
+            .waiting
+            .push_back((op, event.clone()));
         self.say(conn, ClientMessage::Event(Box::new(event)));
     }
 
@@ -418,7 +428,7 @@ impl Stepper<'_> {
                     sub: SubId::new(sub).expect("a short id"),
                     filter: Ok(filter),
                 };
-                self.hostile_ask(conn, sub, key, recorded, message);
+                self.hostile_ask(conn, sub, key, recorded, Ok(message));
             }
             5 | 6 => self.hostile_nonsense(conn, key),
             7..=9 => {
@@ -461,7 +471,7 @@ impl Stepper<'_> {
         sub: &str,
         key: String,
         recorded: format::Filter,
-        message: ClientMessage,
+        message: Sent,
     ) {
         if self.by_sub.contains_key(&(conn, sub.to_owned())) {
             self.goal("subscription id used again");
@@ -488,13 +498,8 @@ impl Stepper<'_> {
         ];
         let text = &texts[self.tape.choose(texts.len())];
         let frame = format!(r#"["REQ","{sub}",{text}]"#);
-        let message = ClientMessage::parse(&frame).expect("a frame with a subscription id");
+        let message = ClientMessage::parse(&frame);
         let recorded = record::malformed(text);
         self.hostile_ask(conn, sub, key, recorded, message);
     }
-}
-
-/// The community of every run; named here so that people and stepper agree.
-pub(super) fn community() -> holdfast_core::ids::CommunityId {
-    setting::community()
 }

@@ -137,7 +137,11 @@ impl Machine {
     }
 
     /// An answer of the store: the inputs it becomes, and whether a page is to be read ahead.
-    pub(super) fn answered(&mut self, op: OpId, answer: StoreAnswer) -> (Vec<Input>, Option<SyncCall>) {
+    pub(super) fn answered(
+        &mut self,
+        op: OpId,
+        answer: StoreAnswer,
+    ) -> (Vec<Input>, Option<SyncCall>) {
         match answer {
             StoreAnswer::SyncPage(page) => {
                 let Some(spool) = self.spools.get_mut(&op) else {

@@ -3,6 +3,7 @@
 //! What belongs here: the loop that chooses what happens next, and the faults that strike. What happens then is in `perform`,
 //! what people do in `people`, the quiet phase in `quiet`, configurations in `setting`.
 
+mod clients;
 mod machine;
 mod people;
 mod perform;
@@ -53,17 +54,13 @@ pub fn run(options: &Options, tape: Tape) -> Outcome {
     stepper.finish(broken)
 }
 
-/// What the stepper knows of one REQ.
-#[derive(Clone, Debug)]
+/// What was measured of one sync.
+#[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    machine: usize,
-    conn: ConnId,
-    sub: String,
-    /// The relay has taken it.
-    is_received: bool,
     held_max: u64,
     dirty_max: u64,
-    was_live: bool,
+    /// Its snapshot was seen open.
+    has_snapshot: bool,
 }
 
 struct Stepper<'o> {
@@ -98,6 +95,16 @@ struct Stepper<'o> {
     /// REQs by the number of the message on their connection.
     requests: BTreeMap<(ConnId, u64), Attempt>,
     reads: BTreeMap<(usize, OpId), Attempt>,
+    /// The machine of each connection.
+    conn_machine: BTreeMap<ConnId, usize>,
+    /// The attempt whose REQ is being handled.
+    handling: Option<Attempt>,
+    /// The operation of the submission that is about to begin.
+    submit_op: Option<Op>,
+    /// The newest commit that the read whose answer is being handed over saw.
+    head_index: u64,
+    /// Which node each process was or is.
+    process_node: BTreeMap<ProcessId, u32>,
     queue_max: BTreeMap<Conn, (u64, u64)>,
     store_seen: BTreeMap<usize, StoreGeneration>,
     /// Every accepted revision, oldest first, with its home.
@@ -125,7 +132,7 @@ impl<'o> Stepper<'o> {
         let channels: Vec<ChannelId> = (0..options.channels)
             .map(holdfast_world::events::channel)
             .collect();
-        let syncers = perform::draw_syncers(options, &channels, &mut tape);
+        let syncers = clients::draw_syncers(options, &channels, &mut tape);
         let machines = (0..options.nodes)
             .map(|n| Machine::new(n + 1, ProcessId(n + 1), setting::AHEAD_MAX))
             .collect();
@@ -162,6 +169,11 @@ impl<'o> Stepper<'o> {
             refusals: BTreeMap::new(),
             requests: BTreeMap::new(),
             reads: BTreeMap::new(),
+            conn_machine: BTreeMap::new(),
+            handling: None,
+            submit_op: None,
+            head_index: 0,
+            process_node: BTreeMap::new(),
             queue_max: BTreeMap::new(),
             store_seen: BTreeMap::new(),
             chains: BTreeMap::new(),
@@ -370,12 +382,16 @@ impl<'o> Stepper<'o> {
             .into_iter()
             .filter(|fault| fault.strikes(step.kind))
             .filter(|fault| match fault {
-                StoreFault::CommitUnanswered | StoreFault::Deadlock | StoreFault::Forgotten => commits,
+                StoreFault::CommitUnanswered | StoreFault::Deadlock | StoreFault::Forgotten => {
+                    commits
+                }
                 StoreFault::ConnectionLost => match step.kind {
                     StepKind::Snapshot | StepKind::Page | StepKind::Statement => reads,
                     _ => commits,
                 },
-                StoreFault::Exhausted | StoreFault::Budget => reads,
+                StoreFault::Exhausted => reads,
+                // A snapshot's budget is over when its time is; only one-shot reads have another one.
+                StoreFault::Budget => reads && step.kind == StepKind::Statement,
             })
             .collect();
         if candidates.is_empty() {
@@ -425,7 +441,12 @@ impl<'o> Stepper<'o> {
             .families
             .iter()
             .copied()
-            .filter(|family| !matches!(family, Family::BusMessages | Family::StoreReads | Family::Hostile))
+            .filter(|family| {
+                !matches!(
+                    family,
+                    Family::BusMessages | Family::StoreReads | Family::Hostile
+                )
+            })
             .collect();
         if families.is_empty() {
             return;
@@ -437,9 +458,8 @@ impl<'o> Stepper<'o> {
             Family::StoreCommits => self.strike_foreign(),
             Family::Failover => {
                 if self.tape.percent(15) {
-                    let lost = self.tape.choose(3);
                     let time = self.store_time();
-                    self.fail_over(time, lost);
+                    self.fail_over(time, 0);
                 }
             }
             Family::Crash => {
@@ -471,7 +491,9 @@ impl<'o> Stepper<'o> {
         let time = self.store_time();
         match self.foreign.take() {
             None => {
-                let tx = self.store.begin(time, ProcessId(0), holdfast_world::store::StoreOp::Foreign);
+                let tx =
+                    self.store
+                        .begin(time, ProcessId(0), holdfast_world::store::StoreOp::Foreign);
                 let fault = None;
                 if let Some(kind) = self.store.next_step(time, tx) {
                     self.store_step(StepId { tx, kind }, fault);

@@ -94,7 +94,11 @@ pub(super) struct Known {
 }
 
 /// A filter over some channels, perhaps one value of the status tag, perhaps the type.
-pub(super) fn draw_filter(options: &Options, channels: &[ChannelId], tape: &mut Tape) -> ArtifactFilter {
+pub(super) fn draw_filter(
+    options: &Options,
+    channels: &[ChannelId],
+    tape: &mut Tape,
+) -> ArtifactFilter {
     let mut named = BTreeSet::new();
     for _ in 0..tape.between(1, 2) {
         named.insert(channels[tape.choose(channels.len())].to_string());
@@ -156,14 +160,30 @@ impl People {
     }
 
     /// The events that make the channels and memberships of the beginning.
-    pub(super) fn founding(&mut self, options: &Options, now_secs: u64, tape: &mut Tape) -> Vec<Event> {
+    pub(super) fn founding(
+        &mut self,
+        options: &Options,
+        now_secs: u64,
+        tape: &mut Tape,
+    ) -> Vec<Event> {
         let mut founding = Vec::new();
         let owner = self.owner;
         for (n, channel) in self.channels.clone().into_iter().enumerate() {
-            let visibility = if n > 0 && tape.percent(60) { "private" } else { "open" };
+            let visibility = if n > 0 && tape.percent(60) {
+                "private"
+            } else {
+                "open"
+            };
             let further = vec![tag(&["name", "sim"]), tag(&["visibility", visibility])];
             let serial = self.serial();
-            founding.push(events::command(owner, now_secs, kinds::GROUP_CREATE, channel, further, serial));
+            founding.push(events::command(
+                owner,
+                now_secs,
+                kinds::GROUP_CREATE,
+                channel,
+                further,
+                serial,
+            ));
             let members = (1..options.writers)
                 .map(|n| events::person(1 + n as u8))
                 .chain(self.syncers.iter().map(|syncer| syncer.key))
@@ -172,7 +192,14 @@ impl People {
                 if member != owner && tape.percent(if n == 0 { 90 } else { 65 }) {
                     let further = vec![tag(&["p", &member.to_string()])];
                     let serial = self.serial();
-                    founding.push(events::command(owner, now_secs, kinds::GROUP_PUT_USER, channel, further, serial));
+                    founding.push(events::command(
+                        owner,
+                        now_secs,
+                        kinds::GROUP_PUT_USER,
+                        channel,
+                        further,
+                        serial,
+                    ));
                 }
             }
         }
@@ -196,7 +223,15 @@ impl People {
         }
         let w = options.workload;
         let weights = [
-            w.create, w.update, w.relocate, w.delete, w.redact, w.membership, w.channel, w.channel_delete, w.message,
+            w.create,
+            w.update,
+            w.relocate,
+            w.delete,
+            w.redact,
+            w.membership,
+            w.channel,
+            w.channel_delete,
+            w.message,
         ];
         match tape.weighted(&weights) {
             Some(0) => self.create(writer, options, now_secs, known, tape),
@@ -285,7 +320,11 @@ impl People {
         let _ = known.is_redacted;
         let serial = self.serial();
         // Deletions of one head by one author in one second would be one event.
-        let created_at = if op == "delete" { now_secs + serial % 600 } else { now_secs };
+        let created_at = if op == "delete" {
+            now_secs + serial % 600
+        } else {
+            now_secs
+        };
         revision.event(self.writers[writer].key, created_at, serial)
     }
 
@@ -296,7 +335,8 @@ impl People {
         tape: &mut Tape,
     ) -> Event {
         let all: Vec<&(EventId, ChannelId)> = history.values().flatten().collect();
-        let newest: Vec<&(EventId, ChannelId)> = history.values().filter_map(|chain| chain.last()).collect();
+        let newest: Vec<&(EventId, ChannelId)> =
+            history.values().filter_map(|chain| chain.last()).collect();
         let from = if tape.percent(70) { &newest } else { &all };
         if from.is_empty() {
             return self.membership(now_secs, tape);
@@ -304,7 +344,14 @@ impl People {
         let (target, home) = *from[tape.choose(from.len())];
         let further = vec![tag(&["e", &target.to_string()])];
         let serial = self.serial();
-        events::command(self.owner, now_secs, kinds::GROUP_DELETE_EVENT, home, further, serial)
+        events::command(
+            self.owner,
+            now_secs,
+            kinds::GROUP_DELETE_EVENT,
+            home,
+            further,
+            serial,
+        )
     }
 
     fn membership(&mut self, now_secs: u64, tape: &mut Tape) -> Event {
@@ -315,12 +362,33 @@ impl People {
         let serial = self.serial();
         let p = tag(&["p", &who.to_string()]);
         match tape.choose(5) {
-            0 | 1 => events::command(self.owner, now_secs, kinds::GROUP_PUT_USER, channel, vec![p], serial),
+            0 | 1 => events::command(
+                self.owner,
+                now_secs,
+                kinds::GROUP_PUT_USER,
+                channel,
+                vec![p],
+                serial,
+            ),
             2 => {
                 let role = tag(&["role", ["guest", "member", "admin"][tape.choose(3)]]);
-                events::command(self.owner, now_secs, kinds::GROUP_PUT_USER, channel, vec![p, role], serial)
+                events::command(
+                    self.owner,
+                    now_secs,
+                    kinds::GROUP_PUT_USER,
+                    channel,
+                    vec![p, role],
+                    serial,
+                )
             }
-            _ => events::command(self.owner, now_secs, kinds::GROUP_REMOVE_USER, channel, vec![p], serial),
+            _ => events::command(
+                self.owner,
+                now_secs,
+                kinds::GROUP_REMOVE_USER,
+                channel,
+                vec![p],
+                serial,
+            ),
         }
     }
 
@@ -350,6 +418,13 @@ impl People {
     fn message(&mut self, writer: usize, now_secs: u64, tape: &mut Tape) -> Event {
         let channel = self.draw_channel(tape);
         let serial = self.serial();
-        events::command(self.writers[writer].key, now_secs, kinds::CHAT, channel, Vec::new(), serial)
+        events::command(
+            self.writers[writer].key,
+            now_secs,
+            kinds::CHAT,
+            channel,
+            Vec::new(),
+            serial,
+        )
     }
 }

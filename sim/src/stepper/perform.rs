@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_checker::format::{self, Attempt, Party, ReadResult, Record};
-use holdfast_core::accept::Change;
-use holdfast_core::ids::{ArtifactId, ChannelId};
+use holdfast_core::ids::ArtifactId;
 use holdfast_core::node::{
     BusMessage, ConnId, Effect, Generation, Input, Note, OpId, ReadFailure, Topic,
 };
 use holdfast_core::nostr::{ClientMessage, EventId, RelayFrame, SubId};
 use holdfast_core::sync::{HeadRows, StoreGeneration};
 use holdfast_world::bus::{BusFault, BusStep, Loss};
-use holdfast_world::links::LinkStep;
+use holdfast_world::links::{LinkStep, Sent};
 use holdfast_world::store::{
     Answered, ProcessId, StepId, StepKind, StoreAnswer, StoreFault, StoreOp, StoreTime,
 };
@@ -33,6 +32,7 @@ impl Stepper<'_> {
         let config = setting::node(self.options, self.bug);
         let number = self.machines[machine].number;
         self.machines[machine].start(process, config);
+        self.process_node.insert(process, number);
         self.bus.start(number);
         self.store_seen.remove(&machine);
         self.write(Record::NodeUp { node: number });
@@ -101,9 +101,8 @@ impl Stepper<'_> {
             .node
             .as_ref()
             .and_then(|node| node.sync(conn, sub));
-        let attempt = self.by_sub.get(&(conn, sub.as_str().to_owned()));
-        if let (Some(view), Some(attempt)) = (view, attempt) {
-            self.by_generation.insert((conn, view.generation), *attempt);
+        if let (Some(view), Some(attempt)) = (view, self.handling) {
+            self.by_generation.insert((conn, view.generation), attempt);
         }
     }
 
@@ -233,7 +232,6 @@ impl Stepper<'_> {
             let Some(asked) = self.asked.get_mut(&attempt) else {
                 continue;
             };
-            asked.was_live |= is_live;
             let record = if is_live && waiting > asked.dirty_max {
                 asked.dirty_max = waiting;
                 Record::Dirty {
@@ -286,7 +284,11 @@ impl Stepper<'_> {
                 let number = self.machines[machine].number;
                 self.bus.perform(number, &effect);
             }
-            Effect::Send { conn, generation, frame } => {
+            Effect::Send {
+                conn,
+                generation,
+                frame,
+            } => {
                 self.refusal(*conn, *generation, frame);
                 self.links[machine].perform(&effect);
                 self.gauge_queue(machine, *conn);
@@ -315,12 +317,12 @@ impl Stepper<'_> {
         }
     }
 
-    /// A CLOSED without a generation refuses the newest REQ of its id.
+    /// A CLOSED without a generation refuses the REQ that is being handled.
     fn refusal(&mut self, conn: ConnId, generation: Option<Generation>, frame: &RelayFrame) {
         if let (None, RelayFrame::Closed { sub, .. }) = (generation, frame) {
-            let key = (conn, sub.as_str().to_owned());
-            if let Some(attempt) = self.by_sub.get(&key) {
-                self.refusals.entry(key).or_default().push_back(*attempt);
+            if let Some(attempt) = self.handling {
+                let key = (conn, sub.as_str().to_owned());
+                self.refusals.entry(key).or_default().push_back(attempt);
             }
         }
     }
@@ -341,7 +343,10 @@ impl Stepper<'_> {
     }
 
     fn prepare_submit(&mut self, event: EventId) {
-        self.submit_op = self.sent_ops.get_mut(&event).and_then(|ops| ops.pop_front());
+        self.submit_op = self
+            .sent_ops
+            .get_mut(&event)
+            .and_then(|ops| ops.pop_front());
     }
 
     fn begin(&mut self, machine: usize, op: OpId, asked: StoreOp, effect: &Effect) {
@@ -422,6 +427,7 @@ impl Stepper<'_> {
                     (attempt, answered.seen_commits, page.opened.is_some())
                 {
                     self.write(Record::SnapshotOpen { attempt, index });
+                    self.asked.entry(attempt).or_default().has_snapshot = true;
                 }
             }
             StoreAnswer::SyncPage(Err(failure)) => {
@@ -439,7 +445,11 @@ impl Stepper<'_> {
                 });
             }
             StoreAnswer::SnapshotClosed => {
-                if let Some(attempt) = attempt {
+                let is_seen = |attempt: &Attempt| {
+                    let asked = self.asked.get(attempt);
+                    asked.is_some_and(|asked| asked.has_snapshot)
+                };
+                if let Some(attempt) = attempt.filter(is_seen) {
                     self.write(Record::SnapshotClosed { attempt });
                 }
                 self.reads.remove(&(machine, op));
@@ -478,11 +488,7 @@ impl Stepper<'_> {
                 .iter()
                 .filter_map(|(tx, _)| self.store_ops.get(tx).copied())
                 .collect();
-            let machine = self
-                .machines
-                .iter()
-                .find(|machine| machine.process == commit.process);
-            let node = machine.map_or(1, |machine| machine.number);
+            let node = self.process_node.get(&commit.process).copied().unwrap_or(1);
             self.writes += commit.submissions.len() as u64;
             for change in &commit.changes {
                 if let What::Revision {
@@ -581,9 +587,7 @@ impl Stepper<'_> {
         if let Some(number) = outcome.received
             && let Some(attempt) = self.requests.remove(&(conn, number))
         {
-            if let Some(asked) = self.asked.get_mut(&attempt) {
-                asked.is_received = true;
-            }
+            self.handling = Some(attempt);
             self.write(Record::Received { attempt });
         }
         for (generation, frame) in outcome.read {
@@ -595,6 +599,7 @@ impl Stepper<'_> {
         for input in outcome.inputs {
             self.feed(machine, input);
         }
+        self.handling = None;
     }
 
     /// Opens a connection of a client to some process that runs.
@@ -625,8 +630,12 @@ impl Stepper<'_> {
     }
 
     pub(super) fn say(&mut self, conn: ConnId, message: ClientMessage) -> Option<u64> {
+        self.send(conn, Ok(message))
+    }
+
+    fn send(&mut self, conn: ConnId, message: Sent) -> Option<u64> {
         let machine = *self.conn_machine.get(&conn)?;
-        self.links[machine].send(conn, Ok(message))
+        self.links[machine].send(conn, message)
     }
 
     /// A REQ for a sync goes out.
@@ -637,25 +646,14 @@ impl Stepper<'_> {
         reader: String,
         replica: Option<u64>,
         filter: format::Filter,
-        message: ClientMessage,
+        message: Sent,
     ) -> Option<Attempt> {
         let attempt = self.attempts.fresh();
-        let number = self.say(conn, message)?;
+        let number = self.send(conn, message)?;
         self.requests.insert((conn, number), attempt);
         let key = (conn, sub.to_owned());
         self.by_sub.insert(key, attempt);
-        self.asked.insert(
-            attempt,
-            Asked {
-                machine: *self.conn_machine.get(&conn)?,
-                conn,
-                sub: sub.to_owned(),
-                is_received: false,
-                held_max: 0,
-                dirty_max: 0,
-                was_live: false,
-            },
-        );
+        self.asked.insert(attempt, Asked::default());
         self.write(Record::Req {
             attempt,
             conn: conn.0,
@@ -873,22 +871,4 @@ fn read_json(json: &str) -> (String, String, u32, String) {
         u32::from(event.kind),
         event.id.to_string(),
     )
-}
-
-/// Whether a change can alter what somebody reads.
-pub(super) fn alters_reads(change: Change) -> bool {
-    matches!(
-        change,
-        Change::Membership | Change::Visibility | Change::ChannelDeleted
-    )
-}
-
-/// The channels of a filter.
-pub(super) fn channels_of(filter: &holdfast_core::nostr::ArtifactFilter) -> BTreeSet<ChannelId> {
-    let named = filter.predicates.get("h");
-    named
-        .into_iter()
-        .flatten()
-        .filter_map(|id| id.parse().ok())
-        .collect()
 }

@@ -6,8 +6,7 @@ use holdfast_checker::format::{
     Commits, EndChannel, EndDigest, EndHead, EndState, FORMAT, Header, Knows, NodeOpen, Record,
     Tier,
 };
-use holdfast_checker::lines::History;
-use holdfast_checker::{Invariant, judge};
+use holdfast_checker::{History, Invariant, judge};
 use holdfast_core::accept::Submission;
 use holdfast_core::artifact::set_digest;
 use holdfast_core::limits::REGISTER_DEADLINE_MS;
@@ -190,11 +189,15 @@ impl Stepper<'_> {
             }
         }
         for syncer in &self.people.syncers {
-            let is_hopeless = syncer.ended.as_deref().is_some_and(|text| {
-                text.starts_with("restricted:") || text == "error: too-large"
-            });
+            let is_hopeless = syncer
+                .ended
+                .as_deref()
+                .is_some_and(|text| text.starts_with("restricted:") || text == "error: too-large");
             if !syncer.replica.is_live() && !is_hopeless {
-                unrest.push(format!("replica {} is not served: {:?}", syncer.id, syncer.ended));
+                unrest.push(format!(
+                    "replica {} is not served: {:?}",
+                    syncer.id, syncer.ended
+                ));
             }
         }
         unrest.join("; ")
@@ -328,13 +331,17 @@ impl Stepper<'_> {
                     let tags = bodies.get(&head.event);
                     let matches = |name: &String, values: &BTreeSet<String>| {
                         tags.is_some_and(|tags| {
-                            tags.iter()
-                                .any(|tag| tag.len() > 1 && &tag[0] == name && values.contains(&tag[1]))
+                            tags.iter().any(|tag| {
+                                tag.len() > 1 && &tag[0] == name && values.contains(&tag[1])
+                            })
                         })
                     };
                     !head.deleted
                         && !head.redacted
-                        && filter.predicates.iter().all(|(name, values)| matches(name, values))
+                        && filter
+                            .predicates
+                            .iter()
+                            .all(|(name, values)| matches(name, values))
                 });
                 let digest = set_digest(heads.map(|((_, artifact), head)| (*artifact, head.event)));
                 EndDigest {
@@ -380,30 +387,33 @@ impl Stepper<'_> {
 /// Lets the checker judge a history.
 fn verdict(history: &History) -> (BTreeMap<String, Judged>, Option<String>) {
     match judge(history) {
-        Ok(verdict) => {
-            let judged = verdict
-                .invariants
-                .iter()
-                .map(|(invariant, found)| {
-                    let violations = found
+        Ok(report) => {
+            let judged = report
+                .verdicts
+                .into_iter()
+                .map(|verdict| {
+                    let violations = verdict
                         .violations
-                        .iter()
+                        .into_iter()
                         .map(|violation| Violation {
-                            rule: violation.rule.to_string(),
+                            rule: violation.rule.to_owned(),
                             line: violation.line as u64,
-                            story: violation.story.clone(),
+                            story: violation.story.join(" "),
                         })
                         .collect();
                     let judged = Judged {
-                        evaluated: found.evaluated,
+                        evaluated: verdict.evaluated,
                         violations,
                     };
-                    (invariant.to_string(), judged)
+                    (verdict.invariant.to_string(), judged)
                 })
                 .collect();
             (judged, None)
         }
-        Err(error) => (BTreeMap::new(), Some(format!("the history cannot be judged: {error}"))),
+        Err(error) => (
+            BTreeMap::new(),
+            Some(format!("the history cannot be judged: {error}")),
+        ),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_checker::Line;
 use holdfast_checker::format::{
     self, Attempt, Change, Filter, Intent, Op, Record, RevisionOp, Visibility,
 };
-use holdfast_checker::lines::Line;
 use holdfast_core::channel;
 use holdfast_core::nostr::{ArtifactFilter, Event};
 use holdfast_world::truth::{Commit, CommittedChange, What};
@@ -23,10 +23,6 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn write(&mut self, at_ms: u64, record: Record) {
         self.lines.push(Line { at_ms, record });
-    }
-
-    pub(super) fn lines(&self) -> &[Line] {
-        &self.lines
     }
 
     pub(super) fn into_lines(self) -> Vec<Line> {

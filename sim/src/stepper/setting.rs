@@ -38,8 +38,6 @@ pub(super) struct Bug {
     pub(super) bus: bus::Variant,
     /// M39: a replica takes events over before EOSE.
     pub(super) client: bool,
-    /// M22: signals are published before the commit.
-    pub(super) publishes_early: bool,
 }
 
 impl Bug {

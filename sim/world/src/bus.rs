@@ -260,7 +260,8 @@ impl Bus {
 
     /// Every step that can be taken, in the order of the processes.
     pub fn runnable(&self, now_ms: u64) -> Vec<BusStep> {
-        let is_found = |at: u64| at <= now_ms && !self.config.variant.is(BusVariant::HalfOpenNeverFound);
+        let is_found =
+            |at: u64| at <= now_ms && !self.config.variant.is(BusVariant::HalfOpenNeverFound);
         let mut steps = Vec::new();
         for (peer, side) in &self.sides {
             match side.state {
@@ -408,7 +409,9 @@ impl Bus {
         };
         let (topic, message) = match delivery {
             Delivery::Active(topic) => {
-                outcome.inputs.push(Input::TopicActive { topic, generation });
+                outcome
+                    .inputs
+                    .push(Input::TopicActive { topic, generation });
                 return outcome;
             }
             Delivery::Message(topic, message) => (topic, message),
@@ -442,7 +445,10 @@ impl Bus {
     }
 
     fn publish(&mut self, peer: Peer, fault: Option<BusFault>) -> BusOutcome {
-        let lies = self.config.variant.is(BusVariant::DroppedPublishAcknowledged);
+        let lies = self
+            .config
+            .variant
+            .is(BusVariant::DroppedPublishAcknowledged);
         let mut outcome = BusOutcome::default();
         let Some(side) = self.sides.get_mut(&peer) else {
             return outcome;

@@ -29,11 +29,20 @@ pub fn artifact(n: u32) -> ArtifactId {
 
 /// A tag.
 pub fn tag(elements: &[&str]) -> Tag {
-    elements.iter().map(|element| (*element).to_owned()).collect()
+    elements
+        .iter()
+        .map(|element| (*element).to_owned())
+        .collect()
 }
 
 /// An event with its true id.
-pub fn event(author: PubKey, created_at: UnixSeconds, kind: Kind, tags: Vec<Tag>, content: String) -> Event {
+pub fn event(
+    author: PubKey,
+    created_at: UnixSeconds,
+    kind: Kind,
+    tags: Vec<Tag>,
+    content: String,
+) -> Event {
     let mut event = Event {
         id: EventId::from_bytes([0; 32]),
         pubkey: author,
@@ -103,7 +112,11 @@ impl Revision {
         tags.extend(self.prev.map(|prev| tag(&["prev", &prev.to_string()])));
         if self.op != "delete" {
             // A second tag of the same name, whose value decoys a filter that looks at more than first values.
-            tags.extend(self.status.iter().map(|status| tag(&[STATUS, status, "decoy"])));
+            tags.extend(
+                self.status
+                    .iter()
+                    .map(|status| tag(&[STATUS, status, "decoy"])),
+            );
         }
         let content = if self.op == "delete" {
             String::new()

@@ -6,5 +6,9 @@
 
 #![deny(missing_docs)]
 
+pub mod bus;
+pub mod choice;
+pub mod events;
+pub mod links;
 pub mod store;
 pub mod truth;

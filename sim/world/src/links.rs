@@ -205,7 +205,10 @@ impl Links {
             return (0, 0);
         };
         let waiting = link.queue.waiting();
-        let current = link.current.as_ref().map_or(0, |(_, frame, _)| frame.len_bytes());
+        let current = link
+            .current
+            .as_ref()
+            .map_or(0, |(_, frame, _)| frame.len_bytes());
         let one = usize::from(link.current.is_some());
         (waiting.bytes + current, waiting.frames + one)
     }
@@ -213,7 +216,10 @@ impl Links {
     /// The incarnations with unsent frames.
     pub fn unsent_generations(&self) -> impl Iterator<Item = (ConnId, Generation)> + '_ {
         self.links.iter().flat_map(|(conn, link)| {
-            let current = link.current.as_ref().and_then(|(generation, _, _)| *generation);
+            let current = link
+                .current
+                .as_ref()
+                .and_then(|(generation, _, _)| *generation);
             let queued = link.lanes.keys().filter_map(|lane| *lane);
             queued.chain(current).map(|generation| (*conn, generation))
         })

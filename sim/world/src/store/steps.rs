@@ -111,7 +111,7 @@ impl StoreOp {
             Effect::OpenSync { op, request } => (
                 op,
                 StoreOp::Sync {
-                    request: Box::new(request),
+                    request,
                     first: true,
                 },
             ),
