@@ -3,7 +3,7 @@
 //! | phase | holds | leaves when |
 //! | --- | --- | --- |
 //! | Registering | nothing | the owner opens the snapshot → Reading; its deadlines → `error:` |
-//! | Reading | what was sent, the held `d`s, the snapshot's facts | the last frame is queued and no access read is due → EOSE, Live; a loss, a changed access, a retirement after the cut → `resync:`, no EOSE; held > `max_events` → `resync: backlog`; set > `max_events`, read failed, budget over → `error:`; a named channel unreadable → `restricted:` |
+//! | Reading | what was sent, the held `d`s, the snapshot's facts | a loss before the first page → Registering; the last frame is queued and no access read is due → EOSE, Live; a later loss, a changed access, a retirement after the cut → `resync:`, no EOSE; held > `max_events` → `resync: backlog`; set > `max_events`, read failed, budget over → `error:`; a named channel unreadable → `restricted:` |
 //! | Live | the copy, the dirty `d`s, at most one head read | a loss, a changed access, a retirement in the copy → `resync:`; dirty > `max_events` → `resync: backlog`; copy > `max_events` → `error: too-large` |
 //! | Ended | nothing | never |
 //!
@@ -38,6 +38,8 @@ pub enum SyncOutput {
     Event(Arc<str>),
     /// The initial set is complete.
     Eose,
+    /// Nothing is said: the snapshot that was asked for is given up, and another one is wanted once the topics are confirmed.
+    Restart,
     /// The last word; the session is over.
     Closed(Ending),
 }
@@ -328,11 +330,19 @@ impl SyncSession {
         }
     }
 
-    /// Something was lost that this sync may have needed (AR-SYNC-5a). A sync that has not opened its snapshot misses nothing by
-    /// it: its registration begins again.
+    /// Something was lost that this sync may have needed (AR-SYNC-5a). A sync whose snapshot has said nothing yet misses nothing by
+    /// it: its registration begins again, and so does the snapshot.
     pub fn lost(&mut self, cause: ResyncCause, out: &mut Vec<SyncOutput>) {
         match self.phase {
             Phase::Registering | Phase::Ended => {}
+            Phase::Reading { .. } if self.facts.is_none() => {
+                self.phase = Phase::Registering;
+                self.dirty.clear();
+                self.early_retired.clear();
+                self.access_due = false;
+                self.changes = 0;
+                out.push(SyncOutput::Restart);
+            }
             Phase::Reading { .. } | Phase::Live => self.end(Ending::Resync(cause), out),
         }
     }
