@@ -10,7 +10,7 @@
 //! The owner tells what happens (signals, losses, answers) and asks [`SyncSession::wants`] what to read next. A read is
 //! started only when its largest result has room, so a result is sent at once and never stored: rule 4 holds by construction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::copy::Copy;
@@ -100,13 +100,14 @@ pub struct SyncSession {
     read: Option<BTreeSet<ArtifactId>>,
     /// An access signal waits for a read that begins after it.
     access_due: bool,
-    /// Retirements announced before the snapshot's facts came.
-    early_retired: BTreeSet<Stamp>,
+    /// Artifacts whose retirement was announced before the snapshot's facts came, each with the newest stamp: changes of one
+    /// artifact are committed in order, so a snapshot that saw the newest saw them all.
+    early_retired: BTreeMap<ArtifactId, Stamp>,
     /// Changes held, for the seeded bug that counts them.
     changes: usize,
     /// Where each dirty artifact's newest announced change is stored, for the seeded bug that reads it instead of the head.
     #[cfg(feature = "mutants")]
-    announced: std::collections::BTreeMap<ArtifactId, Position>,
+    announced: BTreeMap<ArtifactId, Position>,
 }
 
 impl SyncSession {
@@ -136,10 +137,10 @@ impl SyncSession {
             again: BTreeSet::new(),
             read: None,
             access_due: false,
-            early_retired: BTreeSet::new(),
+            early_retired: BTreeMap::new(),
             changes: 0,
             #[cfg(feature = "mutants")]
-            announced: std::collections::BTreeMap::new(),
+            announced: BTreeMap::new(),
         }
     }
 
@@ -288,8 +289,9 @@ impl SyncSession {
             SyncSignal::Retired(_) if cut.is_some() => {
                 self.end(Ending::Resync(ResyncCause::Retired), out)
             }
-            SyncSignal::Retired(_) => {
-                self.early_retired.insert(stamp);
+            SyncSignal::Retired(artifact) => {
+                let newest = self.early_retired.entry(artifact).or_insert(stamp);
+                *newest = stamp.max(*newest);
                 if self.early_retired.len() > self.max_events {
                     self.end(Ending::Resync(ResyncCause::Backlog), out);
                 }
@@ -392,9 +394,9 @@ impl SyncSession {
             (Some(facts), _) if facts.store != page.store => {
                 Some(Ending::Resync(ResyncCause::Store))
             }
-            (Some(_), _) => None,
-            // A snapshot that does not say what it saw proves nothing.
-            (None, None) => Some(Ending::Error(SyncError::Store)),
+            (Some(_), None) => None,
+            // A snapshot that does not say what it saw proves nothing, and one that says so twice is another one (AR-SYNC-2m).
+            (None, None) | (Some(_), Some(_)) => Some(Ending::Error(SyncError::Store)),
             (None, Some(opened)) => {
                 let reader = self.reader();
                 let stamps = self
@@ -407,7 +409,7 @@ impl SyncSession {
                 };
                 let retired = self
                     .early_retired
-                    .iter()
+                    .values()
                     .any(|stamp| !opened.cut.covers(stamp));
                 self.early_retired.clear();
                 self.facts = Some(Facts {
@@ -602,7 +604,7 @@ impl SyncSession {
         self.copy = Copy::default();
         self.dirty = BTreeSet::new();
         self.again = BTreeSet::new();
-        self.early_retired = BTreeSet::new();
+        self.early_retired = BTreeMap::new();
         self.read = None;
         self.access_due = false;
         out.push(SyncOutput::Closed(ending));
