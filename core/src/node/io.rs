@@ -631,6 +631,8 @@ pub enum Note {
     SyncOpened,
     /// A sync waits for a snapshot place.
     SyncWaitsForSnapshot,
+    /// A sync's snapshot was given up before it said anything, and its registration began again.
+    SyncRestarted,
     /// A sync's initial set is complete.
     SyncLive,
     /// The relay ended a sync.

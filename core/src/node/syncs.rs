@@ -702,6 +702,7 @@ impl Node {
                     self.send(conn, Some(generation), frame, effects);
                 }
                 SyncOutput::Eose => self.sync_is_live(conn, sub, effects),
+                SyncOutput::Restart => self.restart_sync(conn, sub, effects),
                 SyncOutput::Closed(ending) => {
                     self.close_sync(conn, sub, ending, effects);
                     return;
@@ -709,6 +710,37 @@ impl Node {
             }
         }
         self.move_sync(conn, sub, effects);
+    }
+
+    /// Gives up a snapshot that has said nothing yet; the sync registers again.
+    fn restart_sync(&mut self, conn: ConnId, sub: &SubId, effects: &mut Vec<Effect>) {
+        let room = self.sync_page_room();
+        let Some(state) = self.conns.get_mut(&conn) else {
+            return;
+        };
+        let Some(sync) = state.syncs.get_mut(sub) else {
+            return;
+        };
+        let generation = sync.generation;
+        let op = sync.op.take();
+        let was_asked = std::mem::replace(&mut sync.page_in_flight, false);
+        let snapshot = sync.snapshot_deadline.take();
+        let delivery = sync.delivery_deadline.take();
+        if was_asked {
+            state.release(room);
+        }
+        if let Some(op) = op
+            && self.ops.remove(&op).is_some()
+        {
+            effects.push(Effect::EndSync { op });
+        }
+        self.forget_sync_deadlines(conn, sub, generation, snapshot, delivery);
+        let register = Deadline::SyncRegister(conn, sub.clone(), generation);
+        let deadline = self.at(REGISTER_DEADLINE_MS, register);
+        if let Some(sync) = self.sync_of(conn, sub, generation) {
+            sync.snapshot_deadline = Some(deadline);
+        }
+        effects.push(Effect::Note(Note::SyncRestarted));
     }
 
     fn sync_is_live(&mut self, conn: ConnId, sub: &SubId, effects: &mut Vec<Effect>) {

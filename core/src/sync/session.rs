@@ -3,14 +3,14 @@
 //! | phase | holds | leaves when |
 //! | --- | --- | --- |
 //! | Registering | nothing | the owner opens the snapshot → Reading; its deadlines → `error:` |
-//! | Reading | what was sent, the held `d`s, the snapshot's facts | the last frame is queued and no access read is due → EOSE, Live; a loss, a changed access, a retirement after the cut → `resync:`, no EOSE; held > `max_events` → `resync: backlog`; set > `max_events`, read failed, budget over → `error:`; a named channel unreadable → `restricted:` |
+//! | Reading | what was sent, the held `d`s, the snapshot's facts | a loss before the first page → Registering; the last frame is queued and no access read is due → EOSE, Live; a later loss, a changed access, a retirement after the cut → `resync:`, no EOSE; held > `max_events` → `resync: backlog`; set > `max_events`, read failed, budget over → `error:`; a named channel unreadable → `restricted:` |
 //! | Live | the copy, the dirty `d`s, at most one head read | a loss, a changed access, a retirement in the copy → `resync:`; dirty > `max_events` → `resync: backlog`; copy > `max_events` → `error: too-large` |
 //! | Ended | nothing | never |
 //!
 //! The owner tells what happens (signals, losses, answers) and asks [`SyncSession::wants`] what to read next. A read is
 //! started only when its largest result has room, so a result is sent at once and never stored: rule 4 holds by construction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::copy::Copy;
@@ -38,6 +38,8 @@ pub enum SyncOutput {
     Event(Arc<str>),
     /// The initial set is complete.
     Eose,
+    /// Nothing is said: the snapshot that was asked for is given up, and another one is wanted once the topics are confirmed.
+    Restart,
     /// The last word; the session is over.
     Closed(Ending),
 }
@@ -98,13 +100,14 @@ pub struct SyncSession {
     read: Option<BTreeSet<ArtifactId>>,
     /// An access signal waits for a read that begins after it.
     access_due: bool,
-    /// Retirements announced before the snapshot's facts came.
-    early_retired: BTreeSet<Stamp>,
+    /// Artifacts whose retirement was announced before the snapshot's facts came, each with the newest stamp: changes of one
+    /// artifact are committed in order, so a snapshot that saw the newest saw them all.
+    early_retired: BTreeMap<ArtifactId, Stamp>,
     /// Changes held, for the seeded bug that counts them.
     changes: usize,
     /// Where each dirty artifact's newest announced change is stored, for the seeded bug that reads it instead of the head.
     #[cfg(feature = "mutants")]
-    announced: std::collections::BTreeMap<ArtifactId, Position>,
+    announced: BTreeMap<ArtifactId, Position>,
 }
 
 impl SyncSession {
@@ -134,10 +137,10 @@ impl SyncSession {
             again: BTreeSet::new(),
             read: None,
             access_due: false,
-            early_retired: BTreeSet::new(),
+            early_retired: BTreeMap::new(),
             changes: 0,
             #[cfg(feature = "mutants")]
-            announced: std::collections::BTreeMap::new(),
+            announced: BTreeMap::new(),
         }
     }
 
@@ -286,8 +289,9 @@ impl SyncSession {
             SyncSignal::Retired(_) if cut.is_some() => {
                 self.end(Ending::Resync(ResyncCause::Retired), out)
             }
-            SyncSignal::Retired(_) => {
-                self.early_retired.insert(stamp);
+            SyncSignal::Retired(artifact) => {
+                let newest = self.early_retired.entry(artifact).or_insert(stamp);
+                *newest = stamp.max(*newest);
                 if self.early_retired.len() > self.max_events {
                     self.end(Ending::Resync(ResyncCause::Backlog), out);
                 }
@@ -328,11 +332,19 @@ impl SyncSession {
         }
     }
 
-    /// Something was lost that this sync may have needed (AR-SYNC-5a). A sync that has not opened its snapshot misses nothing by
-    /// it: its registration begins again.
+    /// Something was lost that this sync may have needed (AR-SYNC-5a). A sync whose snapshot has said nothing yet misses nothing by
+    /// it: its registration begins again, and so does the snapshot.
     pub fn lost(&mut self, cause: ResyncCause, out: &mut Vec<SyncOutput>) {
         match self.phase {
             Phase::Registering | Phase::Ended => {}
+            Phase::Reading { .. } if self.facts.is_none() => {
+                self.phase = Phase::Registering;
+                self.dirty.clear();
+                self.early_retired.clear();
+                self.access_due = false;
+                self.changes = 0;
+                out.push(SyncOutput::Restart);
+            }
             Phase::Reading { .. } | Phase::Live => self.end(Ending::Resync(cause), out),
         }
     }
@@ -382,9 +394,9 @@ impl SyncSession {
             (Some(facts), _) if facts.store != page.store => {
                 Some(Ending::Resync(ResyncCause::Store))
             }
-            (Some(_), _) => None,
-            // A snapshot that does not say what it saw proves nothing.
-            (None, None) => Some(Ending::Error(SyncError::Store)),
+            (Some(_), None) => None,
+            // A snapshot that does not say what it saw proves nothing, and one that says so twice is another one (AR-SYNC-2m).
+            (None, None) | (Some(_), Some(_)) => Some(Ending::Error(SyncError::Store)),
             (None, Some(opened)) => {
                 let reader = self.reader();
                 let stamps = self
@@ -397,7 +409,7 @@ impl SyncSession {
                 };
                 let retired = self
                     .early_retired
-                    .iter()
+                    .values()
                     .any(|stamp| !opened.cut.covers(stamp));
                 self.early_retired.clear();
                 self.facts = Some(Facts {
@@ -592,7 +604,7 @@ impl SyncSession {
         self.copy = Copy::default();
         self.dirty = BTreeSet::new();
         self.again = BTreeSet::new();
-        self.early_retired = BTreeSet::new();
+        self.early_retired = BTreeMap::new();
         self.read = None;
         self.access_due = false;
         out.push(SyncOutput::Closed(ending));
