@@ -59,8 +59,6 @@ pub fn run(options: &Options, tape: Tape) -> Outcome {
 struct Asked {
     held_max: u64,
     dirty_max: u64,
-    /// Its snapshot was seen open.
-    has_snapshot: bool,
 }
 
 struct Stepper<'o> {
@@ -94,7 +92,10 @@ struct Stepper<'o> {
     refusals: BTreeMap<(ConnId, String), VecDeque<Attempt>>,
     /// REQs by the number of the message on their connection.
     requests: BTreeMap<(ConnId, u64), Attempt>,
-    reads: BTreeMap<(usize, OpId), Attempt>,
+    /// Initial reads with their attempts, and whether their snapshot was seen open.
+    reads: BTreeMap<(usize, OpId), (Attempt, bool)>,
+    /// The newest commit that each snapshot sees, until its first page is taken.
+    snapshot_index: BTreeMap<(usize, OpId), u64>,
     /// The machine of each connection.
     conn_machine: BTreeMap<ConnId, usize>,
     /// The attempt whose REQ is being handled.
@@ -169,6 +170,7 @@ impl<'o> Stepper<'o> {
             refusals: BTreeMap::new(),
             requests: BTreeMap::new(),
             reads: BTreeMap::new(),
+            snapshot_index: BTreeMap::new(),
             conn_machine: BTreeMap::new(),
             handling: None,
             submit_op: None,
@@ -316,7 +318,11 @@ impl<'o> Stepper<'o> {
     /// Time passes until something is due, or a little.
     fn let_time_pass(&mut self) {
         let next = self.next_deadline_ms();
-        let far = self.tape.percent(30);
+        // Waiting is long only where nothing is under way: computers are faster than deadlines.
+        let is_idle = self.store.runnable(self.store_time()).is_empty()
+            && self.bus_runnable().is_empty()
+            && self.link_runnable().is_empty();
+        let far = is_idle && self.tape.percent(60);
         let at = match next {
             Some(at) if far => at,
             _ => self.now_ms + self.tape.between(5, 60),

@@ -48,6 +48,7 @@ impl Stepper<'_> {
         self.bus.crash(number);
         self.machines[machine].die();
         self.reads.retain(|(of, _), _| *of != machine);
+        self.snapshot_index.retain(|(of, _), _| *of != machine);
         for conn in self.links[machine].crash() {
             self.connection_ended(conn, Party::Relay, "the process died");
         }
@@ -82,6 +83,7 @@ impl Stepper<'_> {
             _ => None,
         };
         self.note_generation(machine, &input);
+        self.note_snapshot(machine, &input);
         let heads = self.heads_before(machine, &input);
         let effects = self.machines[machine].step(self.now_ms, input);
         self.hash.update(format!("{effects:?}").as_bytes());
@@ -103,6 +105,31 @@ impl Stepper<'_> {
             .and_then(|node| node.sync(conn, sub));
         if let (Some(view), Some(attempt)) = (view, self.handling) {
             self.by_generation.insert((conn, view.generation), attempt);
+        }
+    }
+
+    /// A snapshot counts as open when its first page is taken by a sync that still wants it, and as closed when the node hears so.
+    fn note_snapshot(&mut self, machine: usize, input: &Input) {
+        match input {
+            Input::SyncPage { op, page: Ok(page) } if page.opened.is_some() => {
+                let index = self.snapshot_index.remove(&(machine, *op));
+                let node = self.machines[machine].node.as_ref();
+                let is_wanted =
+                    node.is_some_and(|node| node.syncs().any(|view| view.read == Some(*op)));
+                if let (Some(index), true, Some(read)) =
+                    (index, is_wanted, self.reads.get_mut(&(machine, *op)))
+                {
+                    read.1 = true;
+                    let attempt = read.0;
+                    self.write(Record::SnapshotOpen { attempt, index });
+                }
+            }
+            Input::SnapshotClosed { op } => {
+                if let Some((attempt, true)) = self.reads.remove(&(machine, *op)) {
+                    self.write(Record::SnapshotClosed { attempt });
+                }
+            }
+            _ => {}
         }
     }
 
@@ -367,7 +394,7 @@ impl Stepper<'_> {
                 let attempt =
                     view.and_then(|view| self.by_generation.get(&(view.conn, view.generation)));
                 if let Some(attempt) = attempt {
-                    self.reads.insert((machine, op), *attempt);
+                    self.reads.insert((machine, op), (*attempt, false));
                 }
             }
             Effect::ReadHeads { .. } => {
@@ -420,14 +447,11 @@ impl Stepper<'_> {
             return;
         };
         let node = self.machines[machine].number;
-        let attempt = self.reads.get(&(machine, op)).copied();
+        let attempt = self.reads.get(&(machine, op)).map(|(attempt, _)| *attempt);
         match &answered.answer {
             StoreAnswer::SyncPage(Ok(page)) => {
-                if let (Some(attempt), Some(index), true) =
-                    (attempt, answered.seen_commits, page.opened.is_some())
-                {
-                    self.write(Record::SnapshotOpen { attempt, index });
-                    self.asked.entry(attempt).or_default().has_snapshot = true;
+                if let (Some(index), true) = (answered.seen_commits, page.opened.is_some()) {
+                    self.snapshot_index.insert((machine, op), index);
                 }
             }
             StoreAnswer::SyncPage(Err(failure)) => {
@@ -443,16 +467,6 @@ impl Stepper<'_> {
                     attempt,
                     op: None,
                 });
-            }
-            StoreAnswer::SnapshotClosed => {
-                let is_seen = |attempt: &Attempt| {
-                    let asked = self.asked.get(attempt);
-                    asked.is_some_and(|asked| asked.has_snapshot)
-                };
-                if let Some(attempt) = attempt.filter(is_seen) {
-                    self.write(Record::SnapshotClosed { attempt });
-                }
-                self.reads.remove(&(machine, op));
             }
             StoreAnswer::Submitted(holdfast_core::node::SubmitOutcome::Unknown { .. }) => {
                 let op = self.store_ops.get(&answered.tx).copied();
@@ -744,6 +758,21 @@ impl Stepper<'_> {
     }
 
     fn client_ok(&mut self, conn: ConnId, id: EventId, accepted: bool, text: &str) {
+        let opens = |line: Line| line == Line::Opening(conn);
+        let is_proof = self.people.writers.iter().any(|writer| opens(writer.line))
+            || self.people.syncers.iter().any(|syncer| opens(syncer.line))
+            || self
+                .people
+                .hostile
+                .as_ref()
+                .is_some_and(|hostile| opens(hostile.line));
+        if is_proof && !accepted {
+            // The relay's clock jumped while the proof was on its way.
+            if let Some(machine) = self.conn_machine.get(&conn).copied() {
+                self.links[machine].cut(conn);
+            }
+            return;
+        }
         let mut authed = None;
         for writer in &mut self.people.writers {
             if writer.line == Line::Opening(conn) {

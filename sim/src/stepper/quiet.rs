@@ -367,7 +367,7 @@ impl Stepper<'_> {
                     .reads
                     .iter()
                     .filter(|((of, _), _)| *of == machine)
-                    .map(|(_, attempt)| *attempt)
+                    .map(|(_, (attempt, _))| *attempt)
                     .collect();
                 NodeOpen {
                     node: self.machines[machine].number,
