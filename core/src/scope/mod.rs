@@ -12,6 +12,6 @@ mod plan;
 mod tests;
 
 pub use compile::{Refusal, compile, compile_artifact};
-pub use eval::{Access, Row, admits};
+pub use eval::{Access, Row, admits, head_matches};
 pub use index::{expires_at, index_terms};
 pub use plan::{Audience, Cut, Gate, Page, PlanView, ReadPlan, Scope, Stamp, gate_of};
