@@ -9,6 +9,7 @@
 pub mod accept;
 pub mod artifact;
 pub mod channel;
+pub mod client;
 pub mod ids;
 pub mod limits;
 pub mod node;
@@ -30,6 +31,9 @@ const _: () = {
     assert_value::<accept::Decision>();
     assert_value::<scope::ReadPlan>();
     assert_value::<sync::SyncSession>();
+    assert_value::<client::replica::Replica>();
+    assert_value::<client::replica::Input>();
+    assert_value::<client::replica::Effect>();
 };
 
 /// Names the rules a test demonstrates, one to six ids of `docs/rules.md`, in the body of the test.

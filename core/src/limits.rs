@@ -133,6 +133,13 @@ pub const PING_INTERVAL_MS: u64 = 30_000;
 /// Pings without an answer after which a connection is closed.
 pub const PONGS_MISSED_MAX: u32 = 3;
 
+/// First and largest delay in milliseconds before a client syncs again after a failure (AR-SYNC-7e).
+pub const CLIENT_BACKOFF_MS: (u64, u64) = (250, 60_000);
+/// Milliseconds a client lets the relay say nothing between REQ and EOSE, unless told otherwise.
+pub const CLIENT_SILENCE_MS: u64 = 30_000;
+/// Failures in a row after which a client that wants a set once gives up.
+pub const CLIENT_ONCE_TRIES: u32 = 4;
+
 const _: () = {
     assert!(CONTENT_BYTES_MAX < FRAME_BYTES_MAX);
     assert!(FRAME_BYTES_MAX <= BODY_BYTES_MAX);

@@ -101,6 +101,25 @@ impl ArtifactFilter {
         ArtifactFilter::from_entries(&entries)
     }
 
+    /// The filter as a request writes it: one JSON object that [`ArtifactFilter::from_json`] reads as this filter.
+    pub fn to_json(&self) -> String {
+        let mut object = serde_json::Map::new();
+        object.insert("artifact".to_owned(), self.view.as_str().into());
+        if self.kinds_given {
+            object.insert("kinds".to_owned(), vec![ARTIFACT].into());
+        }
+        for (name, values) in &self.predicates {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            object.insert(format!("#{name}"), values.into());
+        }
+        for (name, number) in [("limit", self.limit), ("offset", self.offset)] {
+            if let Some(number) = number {
+                object.insert(name.to_owned(), number.into());
+            }
+        }
+        serde_json::Value::Object(object).to_string()
+    }
+
     pub(super) fn from_entries(
         entries: &Entries<'_>,
     ) -> Result<ArtifactFilter, ArtifactFilterError> {
@@ -147,6 +166,17 @@ impl ArtifactFilter {
                 offset,
                 kinds_given,
             }),
+        }
+    }
+}
+
+impl ArtifactView {
+    /// The value of the key `artifact`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ArtifactView::Current => "current",
+            ArtifactView::History => "history",
+            ArtifactView::Head => "head",
         }
     }
 }

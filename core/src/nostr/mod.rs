@@ -23,7 +23,7 @@ pub use event::{Event, EventError, EventId, HexError, Kind, PubKey, Signature, T
 pub use filter::{AnyFilter, AnyFilterError, Filter, FilterError};
 pub use key::{Draft, SecretKey, SecretKeyError, Verifier};
 pub use message::{ClientMessage, FrameProblem, SubId, SubIdText};
-pub use relay_frame::RelayFrame;
+pub use relay_frame::{RelayFrame, RelayFrameError};
 pub use url::{UrlError, WebUrl};
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
-//! What the relay says: the seven frames of NIP-01, NIP-42 and NIP-45, as text and as a length. Queues do not belong here.
+//! What the relay says: the seven frames of NIP-01, NIP-42 and NIP-45, as text, as a length, and read again by clients. Queues do
+//! not belong here.
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::{EventId, SubId, SubIdText};
+use super::{EventId, SubId, SubIdText, json};
 
 /// One frame to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +58,40 @@ pub enum RelayFrame {
     },
 }
 
+/// Why a text is no relay frame.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum RelayFrameError {
+    /// The text is not one JSON array that begins with a string.
+    #[error("a frame is an array that begins with its type")]
+    Malformed,
+    /// The type is none of the seven: the frame says nothing about a subscription.
+    #[error("unknown message type: {0}")]
+    UnknownType(String),
+    /// The frame is of one of the seven types and has other elements than that type.
+    #[error("wrong elements of {0}")]
+    Elements(String),
+}
+
 impl RelayFrame {
+    /// Reads one frame, for clients. Of an event only that it is JSON is checked: [`Event::from_json`](super::Event::from_json)
+    /// reads the rest.
+    ///
+    /// # Errors
+    /// [`RelayFrameError`].
+    pub fn parse(text: &str) -> Result<RelayFrame, RelayFrameError> {
+        let parts: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|_| RelayFrameError::Malformed)?;
+        let (first, rest) = parts.split_first().ok_or(RelayFrameError::Malformed)?;
+        let verb: String =
+            serde_json::from_str(first.get()).map_err(|_| RelayFrameError::Malformed)?;
+        match verb.as_str() {
+            "EVENT" | "EOSE" | "CLOSED" | "OK" | "NOTICE" | "AUTH" | "COUNT" => {
+                read_elements(&verb, rest).ok_or(RelayFrameError::Elements(verb))
+            }
+            other => Err(RelayFrameError::UnknownType(json::echo(other))),
+        }
+    }
+
     /// The text of the frame.
     pub fn to_text(&self) -> String {
         match self {
@@ -119,9 +154,42 @@ impl RelayFrame {
 const EVENT_OPEN: &str = r#"["EVENT","#;
 const EVENT_ID_DIGITS: usize = 64;
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct CountBody {
     count: u64,
+}
+
+/// The frame of one of the seven types with these elements, if they are its elements.
+fn read_elements(verb: &str, elements: &[&RawValue]) -> Option<RelayFrame> {
+    fn read<'a, T: Deserialize<'a>>(raw: &&'a RawValue) -> Option<T> {
+        serde_json::from_str(raw.get()).ok()
+    }
+    let sub = |raw| SubId::new(&read::<String>(raw)?);
+    Some(match (verb, elements) {
+        ("EVENT", [id, event]) => RelayFrame::Event {
+            sub: sub(id)?,
+            json: event.get().into(),
+        },
+        ("EOSE", [id]) => RelayFrame::Eose { sub: sub(id)? },
+        ("CLOSED", [id, message]) => RelayFrame::Closed {
+            sub: SubIdText::new(&read::<String>(id)?),
+            message: read(message)?,
+        },
+        ("OK", [id, accepted, message]) => RelayFrame::Ok {
+            id: read(id)?,
+            accepted: read(accepted)?,
+            message: read(message)?,
+        },
+        ("NOTICE", [text]) => RelayFrame::Notice { text: read(text)? },
+        ("AUTH", [challenge]) => RelayFrame::Auth {
+            challenge: read(challenge)?,
+        },
+        ("COUNT", [id, body]) => RelayFrame::Count {
+            sub: sub(id)?,
+            count: read::<CountBody>(body)?.count,
+        },
+        _ => return None,
+    })
 }
 
 fn json_text<T: Serialize>(value: &T) -> String {

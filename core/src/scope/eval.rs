@@ -10,7 +10,7 @@ use super::index::expires_at;
 use super::plan::{Audience, Gate, PlanView, ReadPlan, Scope, gate_of};
 use crate::channel::{Channel, ChannelType, LEGACY_TYPE_NAMES, Role, is_legacy_type_name};
 use crate::ids::{ChannelId, UnixSeconds};
-use crate::nostr::{Event, PubKey, kinds};
+use crate::nostr::{ArtifactFilter, Event, PubKey, kinds};
 
 /// One event of the plan's community as it is stored or, if it is ephemeral, as it was accepted. Withheld events (superseded,
 /// deleted, removed, redacted) are no rows: they must not be evaluated at all (AR-MOD-3).
@@ -68,12 +68,22 @@ fn in_view(plan: &ReadPlan, row: &Row<'_>) -> bool {
     let revision = row.event.kind == kinds::ARTIFACT;
     match plan.view {
         PlanView::Events => !revision || row.is_head || row.live || plan.ids.is_some(),
-        PlanView::Current => {
-            revision && row.is_head && row.event.first_value("op") != Some("delete")
-        }
+        PlanView::Current => revision && row.is_head && !is_deletion(row.event),
         PlanView::Head => revision && row.is_head,
         PlanView::History => revision,
     }
+}
+
+fn is_deletion(revision: &Event) -> bool {
+    revision.first_value("op") == Some("delete")
+}
+
+/// Whether an artifact whose current revision this is belongs to the set of a current-state filter, access aside: it is no
+/// deletion and matches every predicate (AR-SYNC-3i). A client that was sent a head judges by this whether it keeps it
+/// (AR-SYNC-REQ-19). The one `h` of an accepted revision is the artifact's home.
+pub fn head_matches(filter: &ArtifactFilter, head: &Event) -> bool {
+    let has = |(name, values): (&String, &BTreeSet<String>)| has_term(head, name, values);
+    head.kind == kinds::ARTIFACT && !is_deletion(head) && filter.predicates.iter().all(has)
 }
 
 /// Whether the row meets every condition that is present (NIP-01); both bounds of time are inclusive (S21).

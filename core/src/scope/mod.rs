@@ -12,6 +12,6 @@ mod plan;
 mod tests;
 
 pub use compile::{Refusal, compile, compile_artifact};
-pub use eval::{Access, Row, admits, is_readable};
+pub use eval::{Access, Row, admits, head_matches, is_readable};
 pub use index::{expires_at, index_terms};
 pub use plan::{Audience, Cut, Gate, Page, PlanView, ReadPlan, Scope, Stamp, gate_of};

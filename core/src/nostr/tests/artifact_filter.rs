@@ -43,6 +43,18 @@ fn every_part_of_a_query_stays_visible() {
 }
 
 #[test]
+fn a_filter_is_written_as_it_is_read() {
+    for text in [
+        r##"{"artifact":"current"}"##,
+        r##"{"artifact":"current","kinds":[45010],"limit":1,"offset":0,"#h":["c"],"#project":["A","\"B"],"#é":["x"]}"##,
+        r##"{"artifact":"history","#d":["x","y"]}"##,
+        r##"{"artifact":"head","#d":["\u0000"]}"##,
+    ] {
+        assert_eq!(read(&read(text).to_json()), read(text), "{text}");
+    }
+}
+
+#[test]
 fn views_are_three_and_two_of_them_need_ids() {
     rules!("AR-HEAD-2");
     assert_eq!(

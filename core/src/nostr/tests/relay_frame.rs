@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::signed;
-use crate::nostr::{RelayFrame, SubId, SubIdText};
+use crate::nostr::{RelayFrame, RelayFrameError, SubId, SubIdText};
 
 fn sub(text: &str) -> SubId {
     SubId::new(text).unwrap()
@@ -71,12 +71,51 @@ fn frames_are_written_as_the_nips_say() {
     ];
     for (frame, text) in cases {
         assert_eq!(frame.to_text(), text);
+        assert_eq!(RelayFrame::parse(&text), Ok(frame.clone()));
         assert_eq!(frame.len_bytes(), text.len());
         assert_eq!(
             frame.is_control(),
             !matches!(frame, RelayFrame::Event { .. })
         );
     }
+}
+
+#[test]
+fn what_is_no_frame_is_refused_whole() {
+    for text in ["", "{}", "[]", "[1]", r#"["EOSE","s"] x"#, r#""EOSE""#, "["] {
+        assert_eq!(
+            RelayFrame::parse(text),
+            Err(RelayFrameError::Malformed),
+            "{text}"
+        );
+    }
+    for text in [
+        r#"["EOSE"]"#,
+        r#"["EOSE",1]"#,
+        r#"["EOSE",""]"#,
+        r#"["EOSE","s","t"]"#,
+        r#"["EVENT","s"]"#,
+        r#"["EVENT",{"id":1}]"#,
+        r#"["CLOSED","s"]"#,
+        r#"["CLOSED","s",null]"#,
+        r#"["OK","00",true,""]"#,
+        r#"["OK","s"]"#,
+        r#"["NOTICE"]"#,
+        r#"["AUTH",7]"#,
+        r#"["COUNT","s",3]"#,
+        r#"["COUNT","s",{"count":-1}]"#,
+    ] {
+        let verb = text.split('"').nth(1).unwrap().to_owned();
+        assert_eq!(
+            RelayFrame::parse(text),
+            Err(RelayFrameError::Elements(verb)),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        RelayFrame::parse(r#"["NEG-MSG","s","00"]"#),
+        Err(RelayFrameError::UnknownType("NEG-MSG".to_owned()))
+    );
 }
 
 fn any_frame() -> impl Strategy<Value = RelayFrame> {
@@ -114,6 +153,7 @@ proptest! {
     fn lengths_are_exact_and_texts_are_json(frame in any_frame()) {
         let text = frame.to_text();
         prop_assert_eq!(frame.len_bytes(), text.len());
+        prop_assert_eq!(RelayFrame::parse(&text), Ok(frame));
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(serde_json::to_string(&value).unwrap().len(), text.len(), "no byte is superfluous");
     }
