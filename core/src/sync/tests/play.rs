@@ -443,6 +443,9 @@ impl Play {
                     })?;
                     (self.is_open, self.is_page_asked) = (false, false);
                     self.snapshot = None;
+                    self.waiting.clear();
+                    self.retired_early.clear();
+                    self.access_heard = 0;
                 }
                 SyncOutput::Closed(ending) => self.client.closed = Some(ending),
             }
