@@ -52,12 +52,36 @@ pub(super) struct OpenRead<W, P> {
 }
 
 impl<W: Send + 'static, P: Send + 'static> OpenRead<W, P> {
-    /// The next page; `SnapshotLost` when the read has ended.
+    /// The next page; `SnapshotLost` when the read has ended. Dropping the future ends the read: the rows of a page that nobody
+    /// takes would be missing from the next one.
     pub(super) fn page(&self, want: W) -> BoxFuture<Result<P, ReadFailure>> {
         let (reply, page) = oneshot::channel();
         // A thread that has left answers nothing; its end of the reply is gone with the wish.
         let _ = self.wishes.send((want, reply));
-        Box::pin(async move { page.await.unwrap_or(Err(ReadFailure::SnapshotLost)) })
+        let untaken = Untaken(Some(Arc::clone(&self.stop)));
+        Box::pin(async move {
+            let page = page.await;
+            untaken.is_taken();
+            page.unwrap_or(Err(ReadFailure::SnapshotLost))
+        })
+    }
+}
+
+/// Ends a read when it is dropped, until the page it waits for is taken.
+#[derive(Debug)]
+struct Untaken(Option<Arc<AtomicBool>>);
+
+impl Untaken {
+    fn is_taken(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Untaken {
+    fn drop(&mut self) {
+        if let Some(stop) = &self.0 {
+            stop.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -148,7 +172,7 @@ struct Serving<R: Paged> {
 
 impl<R: Paged> Serving<R> {
     /// Serves pages until the last one, a failure, the deadline, or the caller's end. The transaction is rolled back in every
-    /// case; a page that nobody takes ends the read too, as its rows would be missing from the next one.
+    /// case.
     fn run(
         self,
         db: &Connection,
@@ -182,6 +206,9 @@ impl<R: Paged> Serving<R> {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
+            if budget.is_over() {
+                return;
+            }
             let page = read
                 .next_page(&tx, &budget, want)
                 .map_err(ReadFailure::from);

@@ -51,6 +51,11 @@ pub(crate) fn announced<'a>(story: &Story<'a>) -> Announced<'a> {
 }
 
 impl<'a> Story<'a> {
+    /// The channel to whose listeners a change is announced.
+    pub(crate) fn heard_in(&self, change: &'a Change) -> Option<&'a str> {
+        subject(self, change).map(|(channel, _)| channel)
+    }
+
     /// Whether a change has to be announced at all.
     pub(crate) fn announces(&self, change: &'a Change) -> bool {
         subject(self, change).is_some()

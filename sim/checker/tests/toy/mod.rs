@@ -53,6 +53,7 @@ pub(crate) struct Weather {
 }
 
 pub(crate) const SNAPSHOT_BUDGET_MS: u64 = 150;
+pub(crate) const REGISTER_DEADLINE_MS: u64 = 30;
 pub(crate) const SLOT_WAIT_MS: u64 = 40;
 pub(crate) const SNAPSHOTS_MAX: u64 = 2;
 pub(crate) const NODES: [Node; 2] = [1, 2];
@@ -71,7 +72,8 @@ pub(crate) struct Toy {
     pub(crate) replicas: BTreeMap<Replica, Replicant>,
     pub(crate) writes: BTreeMap<Op, Writing>,
     pub(crate) next: u64,
-    pub(crate) quiet: bool,
+    /// Nodes without a bus connection.
+    pub(crate) down: BTreeSet<Node>,
 }
 
 /// A valid history.
@@ -83,7 +85,9 @@ pub(crate) fn history(seed: u64, weather: Weather, steps: usize) -> History {
         toy.step();
     }
     toy.record(Record::Quiet {});
-    toy.quiet = true;
+    for node in toy.down.clone() {
+        toy.toggle_bus(node);
+    }
     toy.come_to_rest();
     // One more change for the copies at rest.
     for _ in 0..3 {
@@ -111,7 +115,7 @@ impl Toy {
             replicas: BTreeMap::new(),
             writes: BTreeMap::new(),
             next: 0,
-            quiet: false,
+            down: BTreeSet::new(),
         }
     }
 
@@ -139,7 +143,7 @@ impl Toy {
             max_events: self.weather.max_events,
             snapshot_budget_ms: SNAPSHOT_BUDGET_MS,
             delivery_budget_ms: SNAPSHOT_BUDGET_MS,
-            register_deadline_ms: 50,
+            register_deadline_ms: REGISTER_DEADLINE_MS,
             snapshots_max: SNAPSHOTS_MAX,
             queue_frames_max: 1_000,
             queue_bytes_max: 1_000_000,
@@ -215,7 +219,10 @@ impl Toy {
     fn break_something(&mut self) {
         let node = *self.dice.pick(&NODES);
         match self.dice.roll(5) {
-            0 => self.crash(node),
+            0 => {
+                let crashes = self.dice.once_in(2);
+                self.die(node, crashes);
+            }
             1 => {
                 let links: Vec<u64> = self.links.keys().copied().collect();
                 if !links.is_empty() {
@@ -230,12 +237,7 @@ impl Toy {
                 });
                 self.lose(node);
             }
-            3 => {
-                let generation = self.fresh();
-                self.record(Record::BusDown { node });
-                self.record(Record::BusUp { node, generation });
-                self.lose(node);
-            }
+            3 => self.toggle_bus(node),
             _ => self.fail_lookup(node),
         }
     }

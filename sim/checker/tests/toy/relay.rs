@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use holdfast_checker::format::{Attempt, Conn, Filter, Node, NodeOpen, Party, ReadResult, Record};
 
 use super::world::{Head, Signal, World, matches};
-use super::{SLOT_WAIT_MS, SNAPSHOT_BUDGET_MS, SNAPSHOTS_MAX, Toy};
+use super::{REGISTER_DEADLINE_MS, SLOT_WAIT_MS, SNAPSHOT_BUDGET_MS, SNAPSHOTS_MAX, Toy};
 
 /// A connection with its frames under way.
 pub(crate) struct Link {
@@ -133,9 +133,15 @@ impl Toy {
         }
     }
 
-    pub(crate) fn crash(&mut self, node: Node) {
-        self.record(Record::NodeCrash { node });
+    /// A node dies, or stops in good order without having published everything.
+    pub(crate) fn die(&mut self, node: Node, crashes: bool) {
+        self.record(if crashes {
+            Record::NodeCrash { node }
+        } else {
+            Record::NodeStop { node }
+        });
         self.pending.insert(node, Vec::new());
+        self.down.remove(&node);
         let conns: Vec<Conn> = self
             .links
             .iter()
@@ -148,6 +154,18 @@ impl Toy {
             self.cut(conn, Party::Relay);
         }
         self.record(Record::NodeUp { node });
+    }
+
+    /// The bus connection of a node goes down, or comes back.
+    pub(crate) fn toggle_bus(&mut self, node: Node) {
+        if self.down.remove(&node) {
+            let generation = self.fresh();
+            self.record(Record::BusUp { node, generation });
+        } else {
+            self.down.insert(node);
+            self.record(Record::BusDown { node });
+            self.lose(node);
+        }
     }
 
     /// One step of one session.
@@ -186,6 +204,12 @@ impl Toy {
             return;
         };
         let node = session.node;
+        if self.down.contains(&node) {
+            if self.now_ms >= session.asked_ms + REGISTER_DEADLINE_MS {
+                self.close(attempt, "error: bus");
+            }
+            return;
+        }
         let reading = |session: &&Session| {
             session.node == node && matches!(session.phase, Phase::Reading { .. })
         };
@@ -329,6 +353,9 @@ impl Toy {
     /// Publishes the pending signals of one node, or only one of them, and hands them to every session.
     pub(crate) fn publish_some(&mut self) {
         let node = *self.dice.pick(&super::NODES);
+        if self.down.contains(&node) {
+            return;
+        }
         let mut pending = self.pending.remove(&node).unwrap_or_default();
         let only_one = self.dice.once_in(3);
         // Order does not matter, so the newest may go first.

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) markers: BTreeMap<(String, String), (String, u64)>,
     pub(crate) rooms: BTreeMap<String, Room>,
     pub(crate) accepted: BTreeSet<String>,
+    /// Replaced revisions that are not redacted, with their artifact.
+    pub(crate) replaced: Vec<(String, String)>,
 }
 
 /// What a node announces.
@@ -288,6 +290,11 @@ impl Toy {
             return false;
         }
         let k = self.world.k + 1;
+        if let Some(head) = head.as_ref().filter(|head| !head.redacted) {
+            self.world
+                .replaced
+                .push((intent.d.clone(), head.rev.clone()));
+        }
         let project = match (intent.op, &head) {
             (RevisionOp::Delete, _) => String::new(),
             _ => project.to_owned(),
@@ -377,6 +384,16 @@ impl Toy {
                 channel,
                 archived: true,
             },
+            7 | 8 if !self.world.replaced.is_empty() => {
+                let (d, rev) = self.world.replaced.swap_remove(0);
+                let current = false;
+                Change::Redaction {
+                    pos,
+                    rev,
+                    d,
+                    current,
+                }
+            }
             6 if channel == "c2" && self.dice.once_in(4) => {
                 room.deleted = true;
                 Change::ChannelDeleted { pos, channel }
