@@ -61,7 +61,7 @@ impl<W: Send + 'static, P: Send + 'static> OpenRead<W, P> {
         let untaken = Untaken(Some(Arc::clone(&self.stop)));
         Box::pin(async move {
             let page = page.await;
-            untaken.is_taken();
+            untaken.taken();
             page.unwrap_or(Err(ReadFailure::SnapshotLost))
         })
     }
@@ -72,7 +72,7 @@ impl<W: Send + 'static, P: Send + 'static> OpenRead<W, P> {
 struct Untaken(Option<Arc<AtomicBool>>);
 
 impl Untaken {
-    fn is_taken(mut self) {
+    fn taken(mut self) {
         self.0 = None;
     }
 }
