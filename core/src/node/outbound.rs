@@ -59,15 +59,9 @@ impl Outbound {
 
     /// Takes the frame that leaves next.
     pub fn pop(&mut self) -> Option<RelayFrame> {
-        self.pop_with_generation().map(|(_, frame)| frame)
-    }
-
-    /// Takes the frame that leaves next, with the generation it belongs to.
-    pub fn pop_with_generation(&mut self) -> Option<(Option<Generation>, RelayFrame)> {
-        let control = self.control.pop_front().map(|frame| (None, frame));
-        let (generation, frame) = control.or_else(|| self.pop_turn())?;
+        let frame = self.control.pop_front().or_else(|| self.pop_turn())?;
         self.waiting.take(&frame);
-        Some((generation, frame))
+        Some(frame)
     }
 
     /// Drops the frames of a generation and says what they were.
@@ -97,7 +91,7 @@ impl Outbound {
         self.waiting
     }
 
-    fn pop_turn(&mut self) -> Option<(Option<Generation>, RelayFrame)> {
+    fn pop_turn(&mut self) -> Option<RelayFrame> {
         let generation = self.turns.pop_front()?;
         let lane = self
             .lanes
@@ -109,7 +103,7 @@ impl Outbound {
         } else {
             self.turns.push_back(generation);
         }
-        frame.map(|frame| (Some(generation), frame))
+        frame
     }
 }
 
