@@ -59,9 +59,15 @@ impl Outbound {
 
     /// Takes the frame that leaves next.
     pub fn pop(&mut self) -> Option<RelayFrame> {
-        let frame = self.control.pop_front().or_else(|| self.pop_turn())?;
+        self.pop_with_generation().map(|(_, frame)| frame)
+    }
+
+    /// Takes the frame that leaves next, with the generation it belongs to.
+    pub fn pop_with_generation(&mut self) -> Option<(Option<Generation>, RelayFrame)> {
+        let control = self.control.pop_front().map(|frame| (None, frame));
+        let (generation, frame) = control.or_else(|| self.pop_turn())?;
         self.waiting.take(&frame);
-        Some(frame)
+        Some((generation, frame))
     }
 
     /// Drops the frames of a generation and says what they were.
@@ -91,7 +97,7 @@ impl Outbound {
         self.waiting
     }
 
-    fn pop_turn(&mut self) -> Option<RelayFrame> {
+    fn pop_turn(&mut self) -> Option<(Option<Generation>, RelayFrame)> {
         let generation = self.turns.pop_front()?;
         let lane = self
             .lanes
@@ -103,7 +109,7 @@ impl Outbound {
         } else {
             self.turns.push_back(generation);
         }
-        frame
+        frame.map(|frame| (Some(generation), frame))
     }
 }
 
