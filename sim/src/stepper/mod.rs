@@ -102,7 +102,9 @@ struct Stepper<'o> {
     handling: Option<Attempt>,
     /// The operation of the submission that is about to begin.
     submit_op: Option<Op>,
-    /// The newest commit that the read whose answer is being handed over saw.
+    /// The newest commit that each read saw.
+    read_index: BTreeMap<(usize, OpId), u64>,
+    /// The same of the read whose answer is being handed over.
     head_index: u64,
     /// Which node each process was or is.
     process_node: BTreeMap<ProcessId, u32>,
@@ -174,6 +176,7 @@ impl<'o> Stepper<'o> {
             conn_machine: BTreeMap::new(),
             handling: None,
             submit_op: None,
+            read_index: BTreeMap::new(),
             head_index: 0,
             process_node: BTreeMap::new(),
             queue_max: BTreeMap::new(),

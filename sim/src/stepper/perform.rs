@@ -27,6 +27,7 @@ impl Stepper<'_> {
 
     /// Starts a process.
     pub(super) fn start(&mut self, machine: usize) {
+        self.bury(machine);
         self.next_process += 1;
         let process = ProcessId(self.next_process);
         let config = setting::node(self.options, self.bug);
@@ -36,6 +37,22 @@ impl Stepper<'_> {
         self.bus.start(number);
         self.store_seen.remove(&machine);
         self.write(Record::NodeUp { node: number });
+    }
+
+    /// The database is done with what a dead process left there before the next one starts.
+    fn bury(&mut self, machine: usize) {
+        let time = self.store_time();
+        let dead = self.machines[machine].process;
+        loop {
+            let runnable = self.store.runnable(time);
+            let left = runnable
+                .into_iter()
+                .find(|step| self.store.process(step.tx) == Some(dead));
+            match left {
+                Some(step) => self.store_step(step, None),
+                None => return,
+            }
+        }
     }
 
     /// A process dies, with everything that it had in memory.
@@ -49,6 +66,7 @@ impl Stepper<'_> {
         self.machines[machine].die();
         self.reads.retain(|(of, _), _| *of != machine);
         self.snapshot_index.retain(|(of, _), _| *of != machine);
+        self.read_index.retain(|(of, _), _| *of != machine);
         for conn in self.links[machine].crash() {
             self.connection_ended(conn, Party::Relay, "the process died");
         }
@@ -83,10 +101,16 @@ impl Stepper<'_> {
             _ => None,
         };
         self.note_generation(machine, &input);
-        self.note_snapshot(machine, &input);
+        if let Input::SnapshotClosed { op } = &input
+            && let Some((attempt, true)) = self.reads.remove(&(machine, *op))
+        {
+            self.write(Record::SnapshotClosed { attempt });
+        }
+        let taken = self.snapshot_before(machine, &input);
         let heads = self.heads_before(machine, &input);
         let effects = self.machines[machine].step(self.now_ms, input);
         self.hash.update(format!("{effects:?}").as_bytes());
+        self.snapshot_after(machine, taken, &effects);
         if let Some((conn, sub)) = req {
             self.name_generation(machine, conn, &sub);
         }
@@ -108,28 +132,30 @@ impl Stepper<'_> {
         }
     }
 
-    /// A snapshot counts as open when its first page is taken by a sync that still wants it, and as closed when the node hears so.
-    fn note_snapshot(&mut self, machine: usize, input: &Input) {
-        match input {
-            Input::SyncPage { op, page: Ok(page) } if page.opened.is_some() => {
-                let index = self.snapshot_index.remove(&(machine, *op));
-                let node = self.machines[machine].node.as_ref();
-                let is_wanted =
-                    node.is_some_and(|node| node.syncs().any(|view| view.read == Some(*op)));
-                if let (Some(index), true, Some(read)) =
-                    (index, is_wanted, self.reads.get_mut(&(machine, *op)))
-                {
-                    read.1 = true;
-                    let attempt = read.0;
-                    self.write(Record::SnapshotOpen { attempt, index });
-                }
-            }
-            Input::SnapshotClosed { op } => {
-                if let Some((attempt, true)) = self.reads.remove(&(machine, *op)) {
-                    self.write(Record::SnapshotClosed { attempt });
-                }
-            }
-            _ => {}
+    /// The sync that still wants the snapshot whose first page comes, and the newest commit it sees.
+    fn snapshot_before(&mut self, machine: usize, input: &Input) -> Option<(OpId, Attempt, u64)> {
+        let Input::SyncPage { op, page: Ok(page) } = input else {
+            return None;
+        };
+        page.opened.as_ref()?;
+        let index = self.snapshot_index.remove(&(machine, *op))?;
+        let node = self.machines[machine].node.as_ref()?;
+        node.syncs().find(|view| view.read == Some(*op))?;
+        let (attempt, _) = *self.reads.get(&(machine, *op))?;
+        Some((*op, attempt, index))
+    }
+
+    /// A snapshot counts as open when its first page was taken, and as closed when the node hears so.
+    fn snapshot_after(
+        &mut self,
+        machine: usize,
+        taken: Option<(OpId, Attempt, u64)>,
+        effects: &[Effect],
+    ) {
+        let is_given_up = effects.contains(&Effect::Note(Note::SyncRestarted));
+        if let Some((op, attempt, index)) = taken.filter(|_| !is_given_up) {
+            self.reads.insert((machine, op), (attempt, true));
+            self.write(Record::SnapshotOpen { attempt, index });
         }
     }
 
@@ -161,6 +187,10 @@ impl Stepper<'_> {
             return None;
         };
         let takers = self.takers(machine, *op);
+        self.head_index = {
+            let seen = self.read_index.remove(&(machine, *op));
+            seen.unwrap_or(self.commits_seen as u64)
+        };
         if rows.is_err() {
             let node = self.machines[machine].number;
             let attempts: Vec<Attempt> = takers.iter().map(|(_, _, attempt, _)| *attempt).collect();
@@ -227,7 +257,7 @@ impl Stepper<'_> {
                     (_, None) if is_closed => ReadResult::Ends,
                     (_, None) => ReadResult::Nothing,
                 };
-                let is_over = !matches!(result, ReadResult::Failed | ReadResult::Left);
+                let is_over = !matches!(result, ReadResult::Failed);
                 self.write(Record::ReadEnd {
                     attempt: *attempt,
                     d: artifact.to_string(),
@@ -480,15 +510,11 @@ impl Stepper<'_> {
             _ => {}
         }
         if let Some(index) = answered.seen_commits {
-            self.head_index = index;
+            self.read_index.insert((machine, op), index);
         }
-        let index = answered.seen_commits;
         let (inputs, call) = self.machines[machine].answered(op, answered.answer);
         self.call(call);
         for input in inputs {
-            if let Some(index) = index {
-                self.head_index = index;
-            }
             self.feed(machine, input);
         }
     }
