@@ -11,7 +11,7 @@ mod quiet;
 mod record;
 mod setting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use holdfast_checker::format::{Attempt, Conn, Op, Record};
 use holdfast_core::ids::{ArtifactId, ChannelId};
@@ -71,6 +71,8 @@ struct Stepper<'o> {
     hash: Sha256,
     store: Store,
     commits_seen: usize,
+    /// The ledger positions of all commits.
+    committed: BTreeSet<u64>,
     foreign: Option<TxId>,
     bus: Bus,
     machines: Vec<Machine>,
@@ -152,6 +154,7 @@ impl<'o> Stepper<'o> {
             hash: Sha256::new(),
             store: Store::new(setting::store(options, bug)),
             commits_seen: 0,
+            committed: BTreeSet::new(),
             foreign: None,
             bus: Bus::new(setting::bus(bug)),
             machines,

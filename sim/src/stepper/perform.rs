@@ -531,6 +531,7 @@ impl Stepper<'_> {
             let node = self.process_node.get(&commit.process).copied().unwrap_or(1);
             self.writes += commit.submissions.len() as u64;
             for change in &commit.changes {
+                self.committed.insert(change.position.0);
                 if let What::Revision {
                     artifact,
                     event,
@@ -611,6 +612,8 @@ impl Stepper<'_> {
             .iter()
             .filter(|signal| is_of_channel || signal.channel.is_none())
             .map(|signal| signal.position.0)
+            // A commit that the store has forgotten is announced although it may never have happened.
+            .filter(|position| self.committed.contains(position))
             .collect();
         if !positions.is_empty() {
             let node = self.machines[machine].number;
