@@ -9,6 +9,7 @@ compile_error!(
     "holdfast-sim builds only with --cfg madsim, which .cargo/config.toml sets: an exported RUSTFLAGS hides that file, unset it"
 );
 
+pub mod goals;
 pub mod options;
 pub mod outcome;
 pub mod stepper;
