@@ -1,7 +1,15 @@
-//! The catalogue of goals: situations that a campaign must really have been in, one for each rule and race window. Names and
-//! their meaning only; the stepper counts them, a campaign that misses one has proved too little.
+//! Goals: situations that a campaign must really have been in, one for each rule and race window. The catalogue and how a history
+//! shows them; what a campaign makes of them is not decided here.
+
+mod frames;
+mod observe;
+#[cfg(test)]
+mod tests;
+mod world;
 
 use std::collections::BTreeMap;
+
+pub use observe::observe;
 
 /// One goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,13 +31,12 @@ macro_rules! goals {
 
 goals! {
     // Rule 1: live before stored.
-    CONFIRM_GAP_COMMIT = "confirm-gap-commit": "A change commits between the REQ and the confirmation of its interest.";
-    SNAPSHOT_GAP_COMMIT = "snapshot-gap-commit": "A change commits between the confirmation and the first statement of the snapshot.";
+    CONFIRM_GAP_COMMIT = "confirm-gap-commit": "A change in its channels commits between the receipt of a REQ and the first statement of its snapshot.";
     BUS_LOST_WHILE_REGISTERING = "bus-lost-while-registering": "The bus is lost while a sync waits for its confirmation or its snapshot.";
     SYNC_WAITS_BUS_DOWN = "sync-waits-bus-down": "A sync is asked for while the bus is down: it waits or gets an error.";
     REGISTER_DEADLINE = "register-deadline": "No confirmation comes in time: the sync ends with an error.";
     CHANGE_HELD = "change-held": "A change arrives while the set is read, and its artifact is held.";
-    HELD_TWICE = "held-twice": "One artifact changes twice while the set is read and is held once.";
+    HELD_TWICE = "held-twice": "One artifact changes twice while the set is read.";
     HELD_DRAINED = "held-drained": "What was held is read and sent after EOSE.";
     HELD_DURING_DRAIN = "held-during-drain": "A change arrives while what was held is being read.";
     HELD_ALREADY_IN_SNAPSHOT = "held-already-in-snapshot": "A held change is already in the snapshot.";
@@ -40,11 +47,11 @@ goals! {
     PAGE_BORDER_MOVE = "page-border-move": "A move commits between two pages of one set that it belongs to.";
     MANY_PAGES = "many-pages": "A set takes three pages or more.";
     EMPTY_SET = "empty-set": "A set is empty and ends with EOSE.";
-    REQ_AFTER_OK = "req-after-ok": "A REQ follows the OK of a change in its scope before anything else happens.";
+    REQ_AFTER_OK = "req-after-ok": "A REQ is sent after the OK of a change in its channels and before anything else commits.";
     SNAPSHOT_LOST = "snapshot-lost": "A snapshot is lost while the set is read.";
     PAGE_READ_FAILED = "page-read-failed": "A page cannot be read.";
     BUDGET_OVER = "budget-over": "A set is not read or not delivered within its budget.";
-    SPOOLED = "spooled": "A snapshot closes before its last page is sent.";
+    SPOOLED = "spooled": "A snapshot closes before the last event of its set has arrived.";
     RESTRICTED = "restricted": "A named channel is unreadable or does not exist.";
     // Rule 3: live changes.
     LIVE_CREATE = "live-create": "An artifact enters an open sync by its creation.";
@@ -71,7 +78,7 @@ goals! {
     // Rule 5: no silent loss.
     BUS_LOST_WHILE_READING = "bus-lost-while-reading": "The bus is lost while a sync reads its set.";
     BUS_LOST_WHILE_LIVE = "bus-lost-while-live": "The bus is lost while a sync is live.";
-    COMMIT_WHILE_BUS_LOST = "commit-while-bus-lost": "A change in the scope of an open sync commits while its node is without the bus.";
+    COMMIT_WHILE_BUS_LOST = "commit-while-bus-lost": "A change in the channels of an open sync commits while the bus connection of its node is broken.";
     BUS_HALF_OPEN = "bus-half-open": "A bus connection carries nothing any more without saying so.";
     LAGGED = "lagged": "A node's local queue of signals overflows.";
     UNDECODABLE = "undecodable": "A node gets a message that it cannot read.";
@@ -99,7 +106,7 @@ goals! {
     // Rule 8: bounds and ends.
     TOO_LARGE = "too-large": "A set is larger than max_events.";
     COPY_OUTGROWN = "copy-outgrown": "The copy of a live sync grows beyond max_events.";
-    QUEUE_FULL_DELAYS = "queue-full-delays": "A read waits because the send queue has no room.";
+    QUEUE_FULL = "queue-full": "A send queue has no room for a further data frame, and reads wait.";
     STALL_CLOSE = "stall-close": "A connection is closed because its client reads nothing.";
     CLOSED_NOT_QUEUED = "closed-not-queued": "A CLOSED finds no room, and the connection is closed instead.";
     REREQ_WHILE_READING = "rereq-while-reading": "A client repeats a subscription id while its set is read.";
@@ -109,7 +116,7 @@ goals! {
     MALFORMED_SYNC = "malformed-sync": "A client asks for a sync that is no valid filter.";
     // Rule 9: access.
     ACCESS_LOST = "access-lost": "A reader loses a named channel while a sync is open.";
-    ACCESS_GAINED = "access-gained": "A membership of the reader in a readable named channel begins while a sync is open.";
+    ACCESS_GAINED = "access-gained": "A membership of the reader in a named channel begins while a sync is open.";
     ACCESS_LOST_OF_MANY = "access-lost-of-many": "A reader loses one of several named channels.";
     ACCESS_WHILE_READING = "access-while-reading": "The access of the reader changes while the set is read.";
     VISIBILITY_CHANGED = "visibility-changed": "The visibility of a named channel changes while a sync is open.";
@@ -124,29 +131,17 @@ goals! {
     COMMIT_OUT_OF_ORDER = "commit-out-of-order": "Commits become visible in another order than their positions.";
     DEADLOCK_RETRIED = "deadlock-retried": "A transaction is a deadlock's victim and is tried again.";
     // Time and the sweep.
-    SWEEP_FOUND = "sweep-found": "The sweep finds a change that no signal brought.";
+    SWEEP_FOUND = "sweep-found": "The sweep brings rows.";
     LONG_TRANSACTION = "long-transaction": "A sweep runs while a foreign transaction is open.";
     NODE_PAUSED = "node-paused": "A node with an open sync pauses.";
     CLOCK_JUMPED = "clock-jumped": "The clock of a node jumps.";
     MASS_RECONNECT = "mass-reconnect": "Three or more clients come back at once.";
 }
 
+/// Goals that a history does not show: whoever runs the nodes tells them.
+pub const TOLD: &[&str] = &[SLOT_WAIT, SHARED_HEAD_READ, SWEEP_FOUND, LATE_ANSWER];
+
 /// A counter of every goal, at 0.
 pub fn none_reached() -> BTreeMap<&'static str, u64> {
     ALL.iter().map(|goal| (goal.name, 0)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_distinct_and_plain() {
-        assert_eq!(none_reached().len(), ALL.len());
-        for goal in ALL {
-            let plain = |c: char| c.is_ascii_lowercase() || c == '-';
-            assert!(goal.name.chars().all(plain), "{}", goal.name);
-            assert!(goal.what.ends_with('.'), "{}", goal.what);
-        }
-    }
 }
