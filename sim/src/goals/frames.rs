@@ -191,6 +191,8 @@ impl<'h> Observer<'h> {
             ("error: too-large", true) => goals::COPY_OUTGROWN,
             ("error: budget", _) => goals::BUDGET_OVER,
             ("error: bus", _) => goals::REGISTER_DEADLINE,
+            ("error: busy", _) => goals::BUSY,
+            ("error: store", _) => goals::STORE_FAILED,
             (text, _) if text.starts_with("restricted: ") => goals::RESTRICTED,
             ("resync: signals", _) => {
                 let view = self.nodes.entry(node).or_default();
