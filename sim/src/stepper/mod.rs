@@ -587,9 +587,6 @@ impl<'o> Stepper<'o> {
         if !has_unpublished && self.tape.percent(50) {
             return;
         }
-        if has_unpublished {
-            self.goal("crash between commit and publish");
-        }
         self.crash(machine);
     }
 }

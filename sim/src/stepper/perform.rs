@@ -12,7 +12,7 @@ use holdfast_core::sync::{HeadRows, StoreGeneration};
 use holdfast_world::bus::{BusFault, BusStep, Loss};
 use holdfast_world::links::{LinkStep, Sent};
 use holdfast_world::store::{
-    Answered, ProcessId, StepId, StepKind, StoreAnswer, StoreFault, StoreOp, StoreTime,
+    Answered, ProcessId, StepId, StoreAnswer, StoreFault, StoreOp, StoreTime,
 };
 use holdfast_world::truth::What;
 use sha2::Digest;
@@ -20,6 +20,7 @@ use sha2::Digest;
 use super::machine::SyncCall;
 use super::people::Line;
 use super::{Asked, Stepper, Work, is_line, record, setting};
+use crate::goals;
 use crate::options::Family;
 
 impl Stepper<'_> {
@@ -376,11 +377,11 @@ impl Stepper<'_> {
 
     /// A CLOSED without a generation refuses the REQ that is being handled.
     fn refusal(&mut self, conn: ConnId, generation: Option<Generation>, frame: &RelayFrame) {
-        if let (None, RelayFrame::Closed { sub, .. }) = (generation, frame) {
-            if let Some(attempt) = self.handling {
-                let key = (conn, sub.as_str().to_owned());
-                self.refusals.entry(key).or_default().push_back(attempt);
-            }
+        if let (None, RelayFrame::Closed { sub, .. }) = (generation, frame)
+            && let Some(attempt) = self.handling
+        {
+            let key = (conn, sub.as_str().to_owned());
+            self.refusals.entry(key).or_default().push_back(attempt);
         }
     }
 
@@ -430,7 +431,7 @@ impl Stepper<'_> {
             Effect::ReadHeads { .. } => {
                 let takers = self.takers(machine, op);
                 if takers.len() > 1 {
-                    self.goal("head read shared");
+                    self.goal(goals::SHARED_HEAD_READ);
                 }
                 for (_, _, attempt, artifacts) in takers {
                     let ds = artifacts.iter().map(ToString::to_string).collect();
@@ -454,9 +455,6 @@ impl Stepper<'_> {
                 _ => Family::StoreReads,
             };
             self.fault(family, &format!("{fault:?} at {:?}", step.kind), None, None);
-        }
-        if step.kind == StepKind::LateCommit {
-            self.goal("unknown commit commits late");
         }
         let answered = self.store.step(time, step.tx, fault);
         self.note_commits();
@@ -732,9 +730,6 @@ impl Stepper<'_> {
                     h,
                     raw: None,
                 });
-                if kind == 45_011 {
-                    self.goal("move marker sent");
-                }
             }
             RelayFrame::Eose { sub } => {
                 self.eoses += 1;
@@ -748,7 +743,6 @@ impl Stepper<'_> {
                 if let Some(word) = message.strip_prefix("resync: ") {
                     *self.resyncs.entry(word.to_owned()).or_default() += 1;
                 }
-                self.closed_goal(message);
                 self.write(Record::Closed {
                     conn: conn.0,
                     sub: sub.as_str().to_owned(),
@@ -764,26 +758,6 @@ impl Stepper<'_> {
             RelayFrame::Notice { .. } | RelayFrame::Auth { .. } | RelayFrame::Count { .. } => {}
         }
         self.tell_syncer(conn, frame);
-    }
-
-    fn closed_goal(&mut self, message: &str) {
-        let goal = match message {
-            "resync: signals" => "resync: signals",
-            "resync: backlog" => "resync: backlog",
-            "resync: lookup" => "resync: lookup",
-            "resync: store" => "resync: store",
-            "resync: access" => "resync: access",
-            "resync: retired" => "resync: retired",
-            "error: too-large" => "error: too-large",
-            "error: busy" => "error: busy",
-            "error: budget" => "error: budget",
-            "error: store" => "error: store",
-            "error: bus" => "error: bus",
-            text if text.starts_with("restricted: ") => "restricted",
-            text if text.starts_with("error: filter") => "error: filter",
-            _ => return,
-        };
-        self.goal(goal);
     }
 
     fn client_ok(&mut self, conn: ConnId, id: EventId, accepted: bool, text: &str) {
@@ -890,17 +864,11 @@ impl Stepper<'_> {
 
     fn note(&mut self, note: Note) {
         let goal = match note {
-            Note::SyncWaitsForSnapshot => "sync waits for a snapshot place",
-            Note::StaleConfirmation => "stale confirmation",
-            Note::PublishRetried => "publish retried",
-            Note::LedgerCaughtUp => "loss made good from the ledger",
-            Note::StoreChanged => "another database answered",
-            Note::CommitOpen => "commit stays open",
-            Note::CommitSettled => "commit settled",
-            Note::Swept => "sweep brought rows",
-            Note::SignalRepeated => "signal repeated",
-            Note::LateAnswer => "late answer dropped",
-            Note::SubscriptionReplaced => "subscription replaced",
+            Note::SyncWaitsForSnapshot => goals::SLOT_WAIT,
+            Note::StaleConfirmation => goals::STALE_CONFIRMATION,
+            Note::Swept => goals::SWEEP_FOUND,
+            Note::SignalRepeated => goals::SIGNAL_REPEATED,
+            Note::LateAnswer => goals::LATE_ANSWER,
             _ => return,
         };
         self.goal(goal);
