@@ -118,6 +118,8 @@ pub enum What {
         channel_type: ChannelType,
         /// Who may read without membership.
         visibility: Visibility,
+        /// It is unlisted.
+        unlisted: bool,
     },
     /// A channel was deleted.
     Deleted {
@@ -289,6 +291,7 @@ fn of_channel(change: Change, after: &Channel) -> What {
             channel,
             channel_type: after.channel_type.clone(),
             visibility: after.visibility,
+            unlisted: after.unlisted,
         },
         Change::ChannelDeleted => What::Deleted { channel },
         _ => What::Metadata { channel },

@@ -151,6 +151,8 @@ impl StoreFault {
 pub enum StoreVariant {
     /// S1 (M06): every page reads a snapshot of its own.
     PagesOnNewSnapshot,
+    /// S1 (M07): a page begins one row too late.
+    KeysetSkipsOne,
     /// S2 (M48): a move's arrival and its removal are two commits.
     MoveInTwoTransactions,
     /// S2 (M25): the head is neither locked nor compared when it is written.
@@ -181,8 +183,9 @@ pub enum StoreVariant {
 
 impl StoreVariant {
     /// All of them.
-    pub const ALL: [StoreVariant; 14] = [
+    pub const ALL: [StoreVariant; 15] = [
         StoreVariant::PagesOnNewSnapshot,
+        StoreVariant::KeysetSkipsOne,
         StoreVariant::MoveInTwoTransactions,
         StoreVariant::HeadCheckNotAtomic,
         StoreVariant::LocksNotTaken,

@@ -172,19 +172,9 @@ impl Snapshot {
                 answer.left.insert(artifact);
                 continue;
             }
-            if let Some(head) = self.state.head(at, artifact) {
-                let body = self
-                    .state
-                    .event(at, head.event)
-                    .filter(|row| row.withheld.is_none())
-                    .map(|row| (Arc::clone(&row.event), Arc::clone(&row.json)));
-                bytes += body.as_ref().map_or(0, |(_, json)| json.len());
-                homes.insert(head.home);
-                let row = HeadRow {
-                    event: head.event,
-                    home: head.home,
-                    body,
-                };
+            if let Some(row) = self.head_row(at, artifact, query) {
+                bytes += row.body.as_ref().map_or(0, |(_, json)| json.len());
+                homes.insert(row.home);
                 answer.heads.insert(artifact, row);
             }
             for &wanted in query.markers.iter().filter(|(of, _)| *of == artifact) {
@@ -196,6 +186,35 @@ impl Snapshot {
         }
         answer.access = self.access(at, &homes, &query.keys);
         answer
+    }
+
+    /// The current revision of an artifact; for a node with a seeded bug, the revision that it pinned.
+    fn head_row(
+        &self,
+        at: CommunityId,
+        artifact: ArtifactId,
+        query: &HeadQuery,
+    ) -> Option<HeadRow> {
+        #[cfg(feature = "mutants")]
+        let pinned = query.pinned.get(&artifact).copied();
+        #[cfg(not(feature = "mutants"))]
+        let pinned: Option<Position> = {
+            let _ = query;
+            None
+        };
+        let announced = pinned
+            .and_then(|position| self.state.at_position(at, position))
+            .filter(|row| row.event.kind == kinds::ARTIFACT);
+        let revision = match announced {
+            Some(row) => row,
+            None => self.state.event(at, self.state.head(at, artifact)?.event)?,
+        };
+        let body = (Arc::clone(&revision.event), Arc::clone(&revision.json));
+        Some(HeadRow {
+            event: revision.event.id,
+            home: revision.channel?,
+            body: revision.withheld.is_none().then_some(body),
+        })
     }
 
     /// The newest unwithheld 45011 of an artifact in a source channel.
