@@ -1,4 +1,4 @@
-//! The system's random source: challenges and keys. Nothing else of the runtime draws chance.
+//! The system's random source: challenges, keys and jitter. Nothing else of the runtime draws chance.
 
 use holdfast_core::nostr::{EventId, SecretKey};
 
@@ -19,6 +19,14 @@ fn bytes_32() -> std::io::Result<[u8; 32]> {
 pub fn challenge() -> std::io::Result<String> {
     // An id is written as 64 lowercase hexadecimal characters.
     Ok(EventId::from_bytes(bytes_32()?).to_string())
+}
+
+/// Any number.
+///
+/// # Errors
+/// If the system's source fails.
+pub fn number() -> std::io::Result<u64> {
+    getrandom::u64().map_err(std::io::Error::from)
 }
 
 /// A new secret key.

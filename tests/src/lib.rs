@@ -3,6 +3,7 @@
 pub mod build;
 pub mod client;
 pub mod contract;
+pub mod fake;
 pub mod frame;
 pub mod generate;
 pub mod http;

@@ -1,5 +1,5 @@
-//! A plain reading of the filters of NIP-01, to compare the relay with. It works on JSON and knows nothing of the relay: whoever
-//! changes it reads NIP-01, not the code it is compared with. Access, channels and the rules of other documents do not belong
+//! A plain reading of the filters of NIP-01 and of current-state queries, to compare the relay with. It works on JSON and knows nothing of the relay: whoever
+//! changes it reads NIP-01 or NIP-AR, not the code it is compared with. Access, channels and the rules of other documents do not belong
 //! here.
 
 use serde_json::Value;
@@ -48,6 +48,22 @@ pub fn answer<'a>(filter: &Value, events: &'a [Value]) -> Vec<&'a Value> {
         found.truncate(limit);
     }
     found
+}
+
+/// Whether the newest revision of an artifact, in a channel that the reader can read, is in the answer of a current-state query: it
+/// is no deletion, and for every `#name` one of its tags has this name and a listed first value (NIP-AR).
+///
+/// # Panics
+/// When the filter has another key than `artifact` and `#name`, or as [`matches`].
+pub fn is_current(filter: &Value, newest: &Value) -> bool {
+    let conditions = filter.as_object().expect("a filter is an object");
+    let mut holds = conditions.iter().filter(|(key, _)| *key != "artifact");
+    let is_deleted = has_tag(newest, "op", &Value::from(vec!["delete"]));
+    !is_deleted
+        && holds.all(|(key, wanted)| {
+            let name = key.strip_prefix('#').expect("a tag condition");
+            has_tag(newest, name, wanted)
+        })
 }
 
 fn is_listed(list: &Value, value: &Value) -> bool {

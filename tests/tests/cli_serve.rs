@@ -194,8 +194,8 @@ fn settings_of_parts_that_are_not_there_are_refused_by_name_and_what_asks_for_no
         ),
         (
             &[],
-            &[("HOLDFAST_SWEEP_INTERVAL_MS", "2000")],
-            "HOLDFAST_SWEEP_INTERVAL_MS",
+            &[("HOLDFAST_MEMBERSHIP_SNAPSHOT_ENABLED", "yes")],
+            "HOLDFAST_MEMBERSHIP_SNAPSHOT_ENABLED",
         ),
     ];
     for (args, envs, name) in cases {
@@ -209,9 +209,54 @@ fn settings_of_parts_that_are_not_there_are_refused_by_name_and_what_asks_for_no
     }
     Launch::new(Profile::Open)
         .args(["--quota", "off"])
-        .env("HOLDFAST_SWEEP_INTERVAL_MS", "0")
+        .env("HOLDFAST_ARTIFACT_INCREMENTAL_ENABLED", "0")
         .env("HOLDFAST_MEMBERSHIP_PUBLIC_ENABLED", "false")
         .start();
+}
+
+#[test]
+fn settings_of_syncs_keep_their_bounds() {
+    for (args, text) in [
+        (["--sync-max-events", "0"], "--sync-max-events must be"),
+        (["--sync-max-events", "1000001"], "at most 1000000"),
+        (
+            ["--sync-snapshot-budget-ms", "0"],
+            "--sync-snapshot-budget-ms must be",
+        ),
+        (["--sync-snapshot-budget-ms", "120001"], "at most 120000"),
+        (["--sweep-interval-ms", "off"], "--sweep-interval-ms"),
+        (
+            ["--artifact-sync-enabled", "maybe"],
+            "--artifact-sync-enabled",
+        ),
+    ] {
+        refused(&[&["serve"], &args[..]].concat(), &[], 2, text);
+    }
+}
+
+#[tokio::test]
+async fn syncs_are_set_by_flag_variable_and_file() {
+    let dir = scratch();
+    let config = path(&dir, "holdfast.toml");
+    let text = "artifact-sync-enabled = false\nsync-max-events = 5\nsweep-interval-ms = 0\n\
+                sync-snapshot-budget-ms = 1000\n";
+    fs::write(&config, text).expect("it can be written");
+    let shown = async |launch: Launch| {
+        let relay = launch.start();
+        info(&relay.endpoint()).await["artifacts"]["sync"]["max_events"].clone()
+    };
+    let from_file = || Launch::new(Profile::Open).args(["--config", &config]);
+    assert_eq!(shown(from_file()).await, json!(null));
+    let on = || from_file().env("HOLDFAST_ARTIFACT_SYNC_ENABLED", "on");
+    assert_eq!(shown(on()).await, json!(5));
+    let more = on().env("HOLDFAST_SYNC_MAX_EVENTS", "6");
+    assert_eq!(shown(more).await, json!(6));
+    let most = on()
+        .env("HOLDFAST_SYNC_MAX_EVENTS", "6")
+        .args(["--sync-max-events", "7"]);
+    assert_eq!(shown(most).await, json!(7));
+    let flag = from_file().arg("--artifact-sync-enabled");
+    assert_eq!(shown(flag).await, json!(5));
 }
 
 #[tokio::test]
@@ -350,6 +395,10 @@ fn help_names_every_setting_its_variable_its_default_and_the_exit_codes() {
         "community-host",
         "auth-timeout-ms",
         "send-queue-bytes",
+        "artifact-sync-enabled",
+        "sync-max-events",
+        "sync-snapshot-budget-ms",
+        "sweep-interval-ms",
     ] {
         let variable = format!("HOLDFAST_{}", name.to_uppercase().replace('-', "_"));
         assert!(help.contains(&format!("--{name} ")), "{name}: {help}");
@@ -364,6 +413,10 @@ fn help_names_every_setting_its_variable_its_default_and_the_exit_codes() {
         "10000",
         "4194304",
         "workspace",
+        "true",
+        "4096",
+        "30000",
+        "2000",
     ] {
         assert!(
             help.contains(&format!("[default: {default}]")),

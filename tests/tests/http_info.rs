@@ -5,7 +5,7 @@ use holdfast_core::nostr::{PubKey, SecretKey};
 use holdfast_tests::client::{Client, Endpoint};
 use holdfast_tests::frame::Frame;
 use holdfast_tests::http::{Answer, info, send};
-use holdfast_tests::relay::{Profile, RelayProcess};
+use holdfast_tests::relay::{Launch, Profile, RelayProcess};
 use holdfast_tests::rules;
 use serde_json::{Value, json};
 
@@ -83,7 +83,14 @@ async fn s22_pages_of_any_origin_may_read_and_ask() {
 
 #[tokio::test]
 async fn the_document_of_each_profile_names_its_limits_and_nips() {
-    rules!("AR-CUR-17", "AR-INFO-1");
+    rules!(
+        "AR-CUR-17",
+        "AR-INFO-1",
+        "AR-INFO-2",
+        "AR-INFO-3",
+        "AR-INFO-4",
+        "AR-INFO-8"
+    );
     for (profile, is_workspace) in [(Profile::Workspace, true), (Profile::Open, false)] {
         let relay = RelayProcess::start(profile, &[]);
         let document = info(&relay.endpoint()).await;
@@ -123,8 +130,9 @@ async fn the_document_of_each_profile_names_its_limits_and_nips() {
                 "removal_kind": 45011,
                 "query": "/query",
                 "count": "/count",
-                "modes": ["current", "history"],
-                "websocket_query_extensions": false,
+                "modes": ["current", "history", "head"],
+                "websocket_query_extensions": true,
+                "sync": { "version": 1, "max_events": 4096 },
                 "max_tags": 256,
                 "max_tag_name_bytes": 128,
                 "max_tag_value_bytes": 4096,
@@ -203,16 +211,62 @@ async fn unknown_paths_and_methods_are_refused_in_json() {
     }
 }
 
+/// An artifact filter of this view that names an artifact and a channel nobody knows.
+fn artifact_filter(view: &str) -> Value {
+    json!({
+        "artifact": view,
+        "#d": [holdfast_tests::build::fresh_artifact()],
+        "#h": [holdfast_tests::build::fresh_channel()],
+    })
+}
+
 #[tokio::test]
-async fn a_sync_request_is_refused_on_its_subscription_as_the_document_says_there_is_none() {
-    let relay = RelayProcess::start(Profile::Open, &[]);
-    let endpoint = relay.endpoint();
-    let document: Value = info(&endpoint).await;
-    assert!(document["artifacts"].get("sync").is_none());
-    let mut client = Client::open(&endpoint).await;
-    let channel = holdfast_tests::build::fresh_channel().to_string();
-    client
-        .send(&json!(["REQ", "s", { "artifact": "current", "#h": [channel] }]))
-        .await;
-    assert!(matches!(client.next_of("s").await, Frame::Closed { .. }));
+async fn sync_and_head_are_advertised_and_served_together_or_not_at_all() {
+    rules!("AR-HEAD-1", "AR-INFO-4", "AR-INFO-9", "AR-SYNC-REQ-2");
+    for switch in ["true", "off"] {
+        let relay = Launch::new(Profile::Open)
+            .env("HOLDFAST_ARTIFACT_SYNC_ENABLED", switch)
+            .start();
+        let is_on = switch == "true";
+        let endpoint = relay.endpoint();
+        let artifacts = info(&endpoint).await["artifacts"].clone();
+        assert_eq!(artifacts.get("sync").is_some(), is_on);
+        assert_eq!(artifacts["websocket_query_extensions"], json!(is_on));
+        let modes = artifacts["modes"].as_array().expect("a list");
+        assert_eq!(modes.contains(&json!("head")), is_on);
+        for view in ["current", "history", "head"] {
+            for path in ["/query", "/count"] {
+                let body = json!([artifact_filter(view)]).to_string();
+                let answer = send(&endpoint, "POST", path, &[], body.as_bytes()).await;
+                if modes.contains(&json!(view)) {
+                    assert_eq!(answer.status, 200, "{view}");
+                } else {
+                    let text = "invalid: not supported: the head view is switched off";
+                    assert_eq!((answer.status, answer.error().as_str()), (400, text));
+                }
+            }
+        }
+        let mut client = Client::open(&endpoint).await;
+        client
+            .send(&json!(["REQ", "s", artifact_filter("current")]))
+            .await;
+        let Frame::Closed { message, .. } = client.next_of("s").await else {
+            panic!("not closed");
+        };
+        let expected = if is_on {
+            "restricted: "
+        } else {
+            "error: filter: "
+        };
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_names_the_largest_set_that_is_set() {
+    rules!("AR-INFO-2");
+    let relay = RelayProcess::start(Profile::Open, &["--sync-max-events", "7"]);
+    let document = info(&relay.endpoint()).await;
+    let sync = json!({ "version": 1, "max_events": 7 });
+    assert_eq!(document["artifacts"]["sync"], sync);
 }

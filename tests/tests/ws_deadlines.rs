@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use holdfast_core::accept::{Policy, Profile, RelayKey};
-use holdfast_core::node::{Config, Node};
+use holdfast_core::node::{Config, Node, SyncConfig};
 use holdfast_relay::bus::local::LocalBus;
 use holdfast_relay::exec::{TokioClock, TokioSpawn};
 use holdfast_relay::guard::local::{KEYS_MAX, LocalGuard};
@@ -67,7 +67,7 @@ async fn start(settings: Settings) -> Inside {
             communities: BTreeMap::from([(endpoint.host.clone(), community)]),
             relay_url: endpoint.ws_url().parse().expect("a URL"),
         },
-        info: info_document(profile, public),
+        info: info_document(profile, public, &SyncConfig::default()),
         profile,
         settings,
         driver: handle.clone(),

@@ -10,7 +10,7 @@ use crate::ids::CommunityId;
 use crate::limits::{ARTIFACT_QUERY_BUDGET_MS, NAMED_CHANNELS_MAX, QUERY_BUDGET_MS};
 use crate::nostr::kinds::is_ephemeral;
 use crate::nostr::message::named_channels;
-use crate::nostr::{ArtifactFilter, Filter, PubKey, RelayFrame};
+use crate::nostr::{ArtifactFilter, ArtifactView, Filter, PubKey, RelayFrame};
 use crate::scope::{self, ReadPlan};
 
 impl Node {
@@ -105,6 +105,15 @@ impl Node {
         kind: QueryKind,
         effects: &mut Vec<Effect>,
     ) {
+        if filter.view == ArtifactView::Head && !self.config.sync.is_enabled {
+            // The head view goes with sync (AR-HEAD-1); what is not advertised is not served either (AR-SYNC-REQ-2).
+            let reply = Reply::Refused {
+                denied: false,
+                text: "invalid: not supported: the head view is switched off".to_owned(),
+            };
+            effects.push(Effect::Reply { ticket, reply });
+            return;
+        }
         match scope::compile_artifact(community, keys, filter) {
             Ok(plan) => self.query(
                 ticket,

@@ -104,6 +104,23 @@ impl WebUrl {
         }
     }
 
+    /// The URL of a WebSocket at the same authority, path and query: `http` becomes `ws`, `https` becomes `wss`.
+    pub fn web_socket(&self) -> WebUrl {
+        let scheme = match self.scheme {
+            Scheme::Ws | Scheme::Http => Scheme::Ws,
+            Scheme::Wss | Scheme::Https => Scheme::Wss,
+        };
+        WebUrl {
+            scheme,
+            ..self.clone()
+        }
+    }
+
+    /// Path and query, beginning with a slash.
+    pub fn target(&self) -> &str {
+        &self.path_and_query
+    }
+
     /// Whether both are equal when one final slash of each path does not count.
     pub fn equals_but_slash(&self, other: &WebUrl) -> bool {
         let trimmed = |url: &WebUrl| url.path_and_query.strip_suffix('/').map(str::to_owned);

@@ -1,10 +1,11 @@
 //! What the client commands share: where the relay is, who asks, and one HTTP request to it.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::http::{Method, StatusCode, header};
+use axum::http::{StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use holdfast_core::ids::UnixSeconds;
@@ -47,14 +48,49 @@ pub(super) struct ClientArgs {
     timeout_ms: u64,
 }
 
+/// The tag conditions of a filter, as arguments.
+#[derive(clap::Args)]
+pub(super) struct Which {
+    /// A channel; may be repeated
+    #[arg(long, value_name = "CHANNEL")]
+    h: Vec<String>,
+    /// An artifact type; asks for artifacts; may be repeated
+    #[arg(long = "type", value_name = "TYPE")]
+    artifact_type: Vec<String>,
+    /// A tag that has to be there; more values of one name are alternatives; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    tag: Vec<(String, String)>,
+}
+
+impl Which {
+    /// The conditions as keys of a filter, `#` included, with their values.
+    pub(super) fn predicates(&self) -> BTreeMap<String, Vec<String>> {
+        let channels = self.h.iter().map(|value| ("h", value));
+        let types = self.artifact_type.iter().map(|value| ("type", value));
+        let further = self.tag.iter().map(|(name, value)| (name.as_str(), value));
+        let mut predicates: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, value) in channels.chain(types).chain(further) {
+            let values = predicates.entry(format!("#{name}")).or_default();
+            values.push(value.clone());
+        }
+        predicates
+    }
+
+    /// Whether a type is among the conditions.
+    pub(super) fn has_type(&self) -> bool {
+        !self.artifact_type.is_empty()
+    }
+}
+
 /// A relay to talk to.
 pub(super) struct Client {
-    relay: WebUrl,
+    pub(super) relay: WebUrl,
     /// Signs events and requests.
     pub(super) key: Option<SecretKey>,
     /// Print JSON, not text for people.
     pub(super) json: bool,
-    timeout: Duration,
+    /// How long the relay may take for one answer.
+    pub(super) timeout: Duration,
 }
 
 /// What the relay answered.
@@ -64,6 +100,11 @@ pub(super) struct Answer {
 }
 
 impl ClientArgs {
+    /// Milliseconds to wait for the relay.
+    pub(super) fn timeout_ms(&self) -> u64 {
+        self.timeout_ms
+    }
+
     /// Reads the key and checks the URL.
     ///
     /// # Errors
@@ -87,44 +128,88 @@ impl ClientArgs {
 }
 
 impl Client {
+    /// Runs a command that waits for the relay.
+    ///
+    /// # Errors
+    /// What the command says, or that there is no runtime for it.
+    pub(super) fn block_on<T>(
+        &self,
+        command: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::new(Exit::Refused, error))?;
+        runtime.block_on(command)
+    }
+
     /// Sends `body` to `path` of the relay, signed if there is a key (NIP-98), and waits for the answer.
     ///
     /// # Errors
     /// [`Exit::Unreachable`] if the relay does not answer in time.
     pub(super) fn post(&self, path: &str, body: String) -> Result<Answer, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::new(Exit::Refused, error))?;
-        let sent = async { tokio::time::timeout(self.timeout, self.send(path, body)).await };
-        match runtime.block_on(sent) {
+        self.block_on(self.in_time(async {
+            let request =
+                hyper::Request::post(path).header(header::CONTENT_TYPE, "application/json");
+            let request = match &self.key {
+                Some(key) => {
+                    let proof = authorisation(key, &self.relay.http(path), &body)?;
+                    request.header(header::AUTHORIZATION, proof)
+                }
+                None => request,
+            };
+            self.send(request, body).await
+        }))
+    }
+
+    /// The relay's information document (NIP-11).
+    ///
+    /// # Errors
+    /// [`Exit::Unreachable`] if the relay does not answer in time.
+    pub(super) async fn document(&self) -> Result<Answer, Failure> {
+        let request = hyper::Request::get(self.relay.target())
+            .header(header::ACCEPT, "application/nostr+json");
+        self.in_time(self.send(request, String::new())).await
+    }
+
+    /// Waits for something of the relay, but not for ever.
+    ///
+    /// # Errors
+    /// [`Exit::Unreachable`] if it fails or does not come in time.
+    pub(super) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, SendError>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(self.timeout, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(self.unreachable(&error)),
             Err(_) => Err(self.unreachable(&"no answer in time")),
         }
     }
 
-    async fn send(&self, path: &str, body: String) -> Result<Answer, SendError> {
-        let url = self.relay.http(path);
+    /// A TCP connection to the relay.
+    pub(super) async fn dial(&self) -> io::Result<TcpStream> {
         // The authority leaves the scheme's own port out.
-        let authority = url.authority();
+        let authority = self.relay.authority();
         let address = match authority.rsplit_once(':') {
             Some((_, port)) if !port.ends_with(']') => authority.clone(),
             _ => format!("{authority}:80"),
         };
-        let stream = TcpStream::connect(address).await?;
+        TcpStream::connect(address).await
+    }
+
+    async fn send(
+        &self,
+        request: hyper::http::request::Builder,
+        body: String,
+    ) -> Result<Answer, SendError> {
+        let stream = self.dial().await?;
         let (mut requests, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let connection = tokio::spawn(connection);
-        let mut request = hyper::Request::builder()
-            .method(Method::POST)
-            .uri(path)
-            .header(header::HOST, authority)
-            .header(header::CONTENT_TYPE, "application/json");
-        if let Some(key) = &self.key {
-            request = request.header(header::AUTHORIZATION, authorisation(key, &url, &body)?);
-        }
-        let request = request.body(Full::new(Bytes::from(body)))?;
+        let request = request
+            .header(header::HOST, self.relay.authority())
+            .body(Full::new(Bytes::from(body)))?;
         let answer = requests.send_request(request).await?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
@@ -136,12 +221,14 @@ impl Client {
         })
     }
 
-    fn unreachable(&self, why: &dyn std::fmt::Display) -> Failure {
+    /// That the relay cannot be reached, and why.
+    pub(super) fn unreachable(&self, why: &dyn std::fmt::Display) -> Failure {
         Failure::unreachable(format_args!("{}: {why}", self.relay))
     }
 }
 
-type SendError = Box<dyn std::error::Error + Send + Sync>;
+/// Why something did not get to the relay or back.
+pub(super) type SendError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The `Authorization` header of a request. A random nonce keeps two equal requests of one second apart.
 fn authorisation(key: &SecretKey, url: &WebUrl, body: &str) -> io::Result<String> {
@@ -198,6 +285,16 @@ pub(super) fn now_secs() -> UnixSeconds {
 /// Prints a line; a reader that has seen enough and closed the pipe is no error.
 pub(super) fn say(line: impl std::fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// A stranger's text on a terminal: control characters are shown, not obeyed.
+pub(super) fn printable(text: &str) -> String {
+    let shown = |character: char| match character {
+        '\n' => "\n  ".to_owned(),
+        other if other.is_control() => other.escape_default().to_string(),
+        other => other.to_string(),
+    };
+    text.chars().map(shown).collect()
 }
 
 /// Splits `name=value`.

@@ -11,6 +11,7 @@ mod publish;
 mod query;
 mod serve;
 mod settings;
+mod sync;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,9 @@ enum Command {
     /// Reads stored events or artifacts.
     #[command(after_help = EXIT_CODES)]
     Query(query::QueryArgs),
+    /// Holds an exact copy of a set of artifacts and prints it.
+    #[command(after_help = EXIT_CODES)]
+    Sync(sync::SyncArgs),
 }
 
 /// Does what the arguments of the process say; prints at most one line about a failure, to standard error.
@@ -73,6 +77,7 @@ fn dispatch() -> Result<Exit, Failure> {
         Command::Keygen(args) => keygen::keygen(&args),
         Command::Publish(args) => publish::publish(args),
         Command::Query(args) => query::query(args),
+        Command::Sync(args) => sync::sync(args),
     }
 }
 

@@ -7,7 +7,7 @@ use holdfast_core::ids::UnixSeconds;
 use holdfast_core::nostr::{Event, Kind};
 use serde_json::{Map, Value, json};
 
-use super::client::{ClientArgs, name_and_value, say};
+use super::client::{ClientArgs, Which, printable, say};
 use super::exit::{Exit, Failure};
 
 /// Arguments of `query`.
@@ -30,15 +30,8 @@ pub(super) struct QueryArgs {
     /// An event id, 64 hex characters; may be repeated
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
-    /// A channel; may be repeated
-    #[arg(long, value_name = "CHANNEL")]
-    h: Vec<String>,
-    /// An artifact type; asks for artifacts; may be repeated
-    #[arg(long = "type", value_name = "TYPE")]
-    artifact_type: Vec<String>,
-    /// A tag that has to be there; more values of one name are alternatives; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    tag: Vec<(String, String)>,
+    #[command(flatten)]
+    which: Which,
     /// Asks for artifacts and says which revisions [default with --type: current]
     #[arg(long)]
     view: Option<View>,
@@ -120,16 +113,6 @@ fn print_for_people(event: &Event) {
     say("");
 }
 
-/// A stranger's text on a terminal: control characters are shown, not obeyed.
-fn printable(text: &str) -> String {
-    let shown = |character: char| match character {
-        '\n' => "\n  ".to_owned(),
-        other if other.is_control() => other.escape_default().to_string(),
-        other => other.to_string(),
-    };
-    text.chars().map(shown).collect()
-}
-
 impl QueryArgs {
     fn body(&self) -> Result<String, Failure> {
         if self.filters.is_empty() {
@@ -151,15 +134,8 @@ impl QueryArgs {
         };
         list("authors".to_owned(), &self.author);
         list("ids".to_owned(), &self.id);
-        let channels = self.h.iter().map(|value| ("h", value));
-        let types = self.artifact_type.iter().map(|value| ("type", value));
-        let further = self.tag.iter().map(|(name, value)| (name.as_str(), value));
-        let mut tags: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for (name, value) in channels.chain(types).chain(further) {
-            tags.entry(name).or_default().push(value.clone());
-        }
-        for (name, values) in tags {
-            list(format!("#{name}"), &values);
+        for (name, values) in self.which.predicates() {
+            list(name, &values);
         }
         if !self.kind.is_empty() {
             filter.insert("kinds".to_owned(), json!(self.kind));
@@ -174,7 +150,7 @@ impl QueryArgs {
             filter.insert("limit".to_owned(), json!(limit));
         }
         let view = self.view.map(View::name);
-        let default_view = (!self.artifact_type.is_empty()).then_some("current");
+        let default_view = self.which.has_type().then_some("current");
         if let Some(view) = view.or(default_view) {
             filter.insert("artifact".to_owned(), json!(view));
         }

@@ -108,6 +108,8 @@ impl Relay {
         let node = Node::new(Config {
             auth_timeout_ms: settings.auth_timeout_ms,
             send_queue_bytes: settings.send_queue_bytes,
+            sweep_interval_ms: settings.sweep_interval_ms,
+            sync: settings.sync,
             ..Config::new(policy)
         });
         let ports = Ports {
@@ -121,7 +123,7 @@ impl Relay {
         let (driver, handle) = Driver::new(node, ports);
         let app = Arc::new(App {
             hosts,
-            info: http::info_document(profile, public_key),
+            info: http::info_document(profile, public_key, &settings.sync),
             profile,
             settings: http::Settings::default(),
             driver: handle.clone(),

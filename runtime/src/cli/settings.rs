@@ -4,11 +4,15 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::builder::ArgAction;
+use clap::builder::{ArgAction, BoolishValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, ValueEnum};
-use holdfast_core::limits::{AUTH_TIMEOUT_MS_DEFAULT, SEND_QUEUE_BYTES_DEFAULT};
-use holdfast_core::node::Config;
+use holdfast_core::limits::{
+    AUTH_TIMEOUT_MS_DEFAULT, SEND_QUEUE_BYTES_DEFAULT, SWEEP_INTERVAL_MS_DEFAULT,
+    SYNC_DELIVERY_BUDGET_MS, SYNC_MAX_EVENTS_DEFAULT, SYNC_SNAPSHOT_BUDGET_MS_DEFAULT,
+    SYNC_WAITING_MAX,
+};
+use holdfast_core::node::{Config, SyncConfig};
 use holdfast_core::nostr::host::normalise_host;
 use holdfast_core::nostr::url::Scheme;
 use holdfast_core::nostr::{SecretKey, WebUrl};
@@ -63,6 +67,25 @@ pub(super) struct ServeArgs {
     /// Bytes of events that may wait for one slow client [default: 4194304]
     #[arg(long, env = "HOLDFAST_SEND_QUEUE_BYTES", value_name = "BYTES")]
     send_queue_bytes: Option<usize>,
+    /// Whether sync requests and the head view are served [default: true]
+    #[arg(
+        long,
+        env = "HOLDFAST_ARTIFACT_SYNC_ENABLED",
+        value_name = "BOOL",
+        value_parser = BoolishValueParser::new(),
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    artifact_sync_enabled: Option<bool>,
+    /// Artifacts of the largest set that a sync serves [default: 4096]
+    #[arg(long, env = "HOLDFAST_SYNC_MAX_EVENTS", value_name = "COUNT")]
+    sync_max_events: Option<usize>,
+    /// Milliseconds that a sync may take to read its initial set [default: 30000]
+    #[arg(long, env = "HOLDFAST_SYNC_SNAPSHOT_BUDGET_MS", value_name = "MS")]
+    sync_snapshot_budget_ms: Option<u64>,
+    /// Milliseconds between two readings of the ledger for changes that no signal brought; 0 is off [default: 2000]
+    #[arg(long, env = "HOLDFAST_SWEEP_INTERVAL_MS", value_name = "MS")]
+    sweep_interval_ms: Option<u64>,
 }
 
 /// The two profiles.
@@ -96,6 +119,8 @@ pub(super) struct Settings {
     pub(super) community_hosts: Vec<String>,
     pub(super) auth_timeout_ms: u64,
     pub(super) send_queue_bytes: usize,
+    pub(super) sync: SyncConfig,
+    pub(super) sweep_interval_ms: u64,
 }
 
 impl ServeArgs {
@@ -142,6 +167,12 @@ impl ServeArgs {
             },
             auth_timeout_ms: self.auth_timeout_ms.or(under.auth_timeout_ms),
             send_queue_bytes: self.send_queue_bytes.or(under.send_queue_bytes),
+            artifact_sync_enabled: self.artifact_sync_enabled.or(under.artifact_sync_enabled),
+            sync_max_events: self.sync_max_events.or(under.sync_max_events),
+            sync_snapshot_budget_ms: self
+                .sync_snapshot_budget_ms
+                .or(under.sync_snapshot_budget_ms),
+            sweep_interval_ms: self.sweep_interval_ms.or(under.sweep_interval_ms),
         }
     }
 
@@ -154,20 +185,8 @@ impl ServeArgs {
             let text = "--relay-url is needed when --listen is a wildcard address";
             return Err(Failure::usage(text));
         }
-        let key = match (self.relay_secret_key, self.relay_secret_key_file) {
-            (None, None) => KeySource::DataDir,
-            (None, Some(path)) => KeySource::Given(Box::new(files::read_key(&path)?)),
-            (Some(text), None) => {
-                let key = text.trim().parse();
-                KeySource::Given(Box::new(key.map_err(|error| {
-                    Failure::usage(format_args!("--relay-secret-key: {error}"))
-                })?))
-            }
-            (Some(_), Some(_)) => {
-                let text = "give --relay-secret-key or --relay-secret-key-file, not both";
-                return Err(Failure::usage(text));
-            }
-        };
+        let sync = self.sync()?;
+        let key = read_key(self.relay_secret_key, self.relay_secret_key_file)?;
         let send_queue_bytes = self.send_queue_bytes.unwrap_or(SEND_QUEUE_BYTES_DEFAULT);
         if send_queue_bytes < Config::SEND_QUEUE_BYTES_MIN {
             return Err(Failure::usage(format_args!(
@@ -188,7 +207,51 @@ impl ServeArgs {
             community_hosts: read_hosts(&self.community_host)?,
             auth_timeout_ms,
             send_queue_bytes,
+            sync,
+            sweep_interval_ms: self.sweep_interval_ms.unwrap_or(SWEEP_INTERVAL_MS_DEFAULT),
         })
+    }
+
+    /// What syncs are served, and within which bounds.
+    fn sync(&self) -> Result<SyncConfig, Failure> {
+        let max_events = self.sync_max_events.unwrap_or(SYNC_MAX_EVENTS_DEFAULT);
+        if !(1..=SYNC_WAITING_MAX).contains(&max_events) {
+            return Err(Failure::usage(format_args!(
+                "--sync-max-events must be at least 1 and at most {SYNC_WAITING_MAX}"
+            )));
+        }
+        let snapshot_budget_ms = self
+            .sync_snapshot_budget_ms
+            .unwrap_or(SYNC_SNAPSHOT_BUDGET_MS_DEFAULT);
+        if !(1..=SYNC_DELIVERY_BUDGET_MS).contains(&snapshot_budget_ms) {
+            return Err(Failure::usage(format_args!(
+                "--sync-snapshot-budget-ms must be at least 1 and at most {SYNC_DELIVERY_BUDGET_MS}"
+            )));
+        }
+        Ok(SyncConfig {
+            is_enabled: self.artifact_sync_enabled.unwrap_or(true),
+            max_events,
+            snapshot_budget_ms,
+            ..SyncConfig::default()
+        })
+    }
+}
+
+/// The key of the relay; at most one of the two may be given.
+fn read_key(given: Option<String>, file: Option<PathBuf>) -> Result<KeySource, Failure> {
+    match (given, file) {
+        (None, None) => Ok(KeySource::DataDir),
+        (None, Some(path)) => Ok(KeySource::Given(Box::new(files::read_key(&path)?))),
+        (Some(text), None) => {
+            let key = text.trim().parse();
+            let key =
+                key.map_err(|error| Failure::usage(format_args!("--relay-secret-key: {error}")))?;
+            Ok(KeySource::Given(Box::new(key)))
+        }
+        (Some(_), Some(_)) => {
+            let text = "give --relay-secret-key or --relay-secret-key-file, not both";
+            Err(Failure::usage(text))
+        }
     }
 }
 
@@ -226,7 +289,7 @@ fn read_hosts(texts: &[String]) -> Result<Vec<String>, Failure> {
 }
 
 /// Settings of parts that this version does not have: flag, variable, and the values that ask for nothing.
-const LATER: [(&str, &str, &[&str]); 14] = [
+const LATER: [(&str, &str, &[&str]); 10] = [
     ("database-url", "HOLDFAST_DATABASE_URL", &[]),
     ("redis-url", "HOLDFAST_REDIS_URL", &[]),
     ("owner-pubkey", "HOLDFAST_OWNER_PUBKEY", &[]),
@@ -234,18 +297,6 @@ const LATER: [(&str, &str, &[&str]); 14] = [
     ("no-migrate", "HOLDFAST_NO_MIGRATE", OFF),
     ("admin-listen", "HOLDFAST_ADMIN_LISTEN", &[]),
     ("quota", "HOLDFAST_QUOTA", &["off"]),
-    ("sync-max-events", "HOLDFAST_SYNC_MAX_EVENTS", &[]),
-    (
-        "sync-snapshot-budget-ms",
-        "HOLDFAST_SYNC_SNAPSHOT_BUDGET_MS",
-        &[],
-    ),
-    ("sweep-interval-ms", "HOLDFAST_SWEEP_INTERVAL_MS", &["0"]),
-    (
-        "artifact-sync-enabled",
-        "HOLDFAST_ARTIFACT_SYNC_ENABLED",
-        OFF,
-    ),
     (
         "artifact-incremental-enabled",
         "HOLDFAST_ARTIFACT_INCREMENTAL_ENABLED",

@@ -3,6 +3,7 @@
 
 use holdfast_core::accept::Profile;
 use holdfast_core::limits;
+use holdfast_core::node::SyncConfig;
 use holdfast_core::nostr::PubKey;
 use holdfast_core::nostr::kinds;
 use serde::Serialize;
@@ -11,7 +12,7 @@ use serde::Serialize;
 const NIPS: [u16; 9] = [1, 9, 11, 29, 40, 42, 45, 70, 98];
 
 /// The document of this relay, as JSON. It is the same for every Host.
-pub fn document(profile: Profile, relay_key: PubKey) -> String {
+pub fn document(profile: Profile, relay_key: PubKey, sync: &SyncConfig) -> String {
     let document = Document {
         name: "Holdfast",
         description: "A Nostr relay for channels and their artifacts",
@@ -20,7 +21,7 @@ pub fn document(profile: Profile, relay_key: PubKey) -> String {
         supported_extensions: ["nip-ar"],
         version: env!("CARGO_PKG_VERSION"),
         limitation: Limitation::of(profile),
-        artifacts: Artifacts::ENFORCED,
+        artifacts: Artifacts::of(sync),
     };
     serde_json::to_string(&document).expect("strings, numbers and lists always serialise")
 }
@@ -80,8 +81,8 @@ impl Limitation {
     }
 }
 
-/// What NIP-AR asks a relay to advertise. The head view goes with sync (AR-HEAD-1, AR-INFO-9), which this relay does not have:
-/// it is served but not advertised.
+/// What NIP-AR asks a relay to advertise. The head view goes with sync (AR-HEAD-1), and neither is named where it is switched off
+/// (AR-SYNC-REQ-2). The budgets of a sync are not advertised (AR-INFO-8).
 #[derive(Serialize)]
 struct Artifacts {
     version: u8,
@@ -89,8 +90,10 @@ struct Artifacts {
     removal_kind: u16,
     query: &'static str,
     count: &'static str,
-    modes: [&'static str; 2],
+    modes: &'static [&'static str],
     websocket_query_extensions: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync: Option<Sync>,
     max_tags: usize,
     max_tag_name_bytes: usize,
     max_tag_value_bytes: usize,
@@ -103,24 +106,41 @@ struct Artifacts {
     query_timeout_ms: u64,
 }
 
+/// The Sync subscription (AR-INFO-2).
+#[derive(Serialize)]
+struct Sync {
+    version: u8,
+    max_events: usize,
+}
+
 impl Artifacts {
-    const ENFORCED: Artifacts = Artifacts {
-        version: 1,
-        revision_kind: kinds::ARTIFACT,
-        removal_kind: kinds::ARTIFACT_MOVED,
-        query: "/query",
-        count: "/count",
-        modes: ["current", "history"],
-        websocket_query_extensions: false,
-        max_tags: limits::ARTIFACT_TAGS_MAX,
-        max_tag_name_bytes: limits::ARTIFACT_TAG_NAME_BYTES_MAX,
-        max_tag_value_bytes: limits::ARTIFACT_TAG_VALUE_BYTES_MAX,
-        max_tag_bytes: limits::ARTIFACT_TAG_BYTES_MAX,
-        max_predicates: limits::ARTIFACT_PREDICATES_MAX,
-        max_values: limits::ARTIFACT_VALUES_MAX,
-        max_page_size: limits::ARTIFACT_PAGE_MAX,
-        max_offset: limits::ARTIFACT_OFFSET_MAX,
-        max_filters: 1,
-        query_timeout_ms: limits::ARTIFACT_QUERY_BUDGET_MS,
-    };
+    fn of(sync: &SyncConfig) -> Artifacts {
+        Artifacts {
+            version: 1,
+            revision_kind: kinds::ARTIFACT,
+            removal_kind: kinds::ARTIFACT_MOVED,
+            query: "/query",
+            count: "/count",
+            modes: if sync.is_enabled {
+                &["current", "history", "head"]
+            } else {
+                &["current", "history"]
+            },
+            websocket_query_extensions: sync.is_enabled,
+            sync: sync.is_enabled.then_some(Sync {
+                version: 1,
+                max_events: sync.max_events,
+            }),
+            max_tags: limits::ARTIFACT_TAGS_MAX,
+            max_tag_name_bytes: limits::ARTIFACT_TAG_NAME_BYTES_MAX,
+            max_tag_value_bytes: limits::ARTIFACT_TAG_VALUE_BYTES_MAX,
+            max_tag_bytes: limits::ARTIFACT_TAG_BYTES_MAX,
+            max_predicates: limits::ARTIFACT_PREDICATES_MAX,
+            max_values: limits::ARTIFACT_VALUES_MAX,
+            max_page_size: limits::ARTIFACT_PAGE_MAX,
+            max_offset: limits::ARTIFACT_OFFSET_MAX,
+            max_filters: 1,
+            query_timeout_ms: limits::ARTIFACT_QUERY_BUDGET_MS,
+        }
+    }
 }

@@ -98,6 +98,29 @@ fn artifact_views_are_read_within_their_budget() {
 }
 
 #[test]
+fn without_sync_there_is_no_head_view() {
+    crate::rules!("AR-SYNC-REQ-2");
+    let mut config = config(Profile::Workspace);
+    config.sync.is_enabled = false;
+    let mut bench = Bench::with(config);
+    let filter = |view: &str| {
+        let d = "04737c81-e5e8-4412-bb47-f446813cfeba";
+        artifact_filter(&format!(r##"{{"artifact":"{view}","#d":["{d}"]}}"##))
+    };
+    for request in [Request::ArtifactQuery, Request::ArtifactCount] {
+        let text = "invalid: not supported: the head view is switched off".to_owned();
+        let refused = Reply::Refused {
+            denied: false,
+            text,
+        };
+        assert_eq!(reply(&ask(&mut bench, request(filter("head")))), refused);
+        for view in ["current", "history"] {
+            query(&ask(&mut bench, request(filter(view))));
+        }
+    }
+}
+
+#[test]
 fn a_failed_read_is_an_error_and_never_an_empty_answer() {
     crate::rules!("AR-CUR-23");
     let mut bench = Bench::new(Profile::Workspace);

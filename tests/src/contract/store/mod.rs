@@ -1,9 +1,11 @@
 //! The contract of [`Store`]: S1 to S9 of the port's page.
 //!
-//! What belongs here: a store under test and the questions every test asks of it. The tests are in `writes`, `reads`, `syncs`
-//! and `agreement`.
+//! What belongs here: a store under test and the questions every test asks of it. The tests are in `writes`, `reads`, `syncs`,
+//! `heads` and `agreement`.
 
 pub mod agreement;
+pub mod embedded;
+pub mod heads;
 pub mod reads;
 pub mod syncs;
 pub mod writes;

@@ -1,34 +1,32 @@
 //! What syncs read: initial sets of one snapshot, bounded in rows, bytes, time and number, and heads with access at one moment
-//! (S1, S4, S7). That initial sets have the right rows is asked in `agreement`.
+//! (S1, S4, S7). Head reads are in `heads`; that initial sets have the right rows is asked in `agreement`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::accept::Change;
 use holdfast_core::channel::Role;
 use holdfast_core::ids::{ArtifactId, ChannelId, Position, Uuid};
-use holdfast_core::node::{ReadFailure, Signal};
-use holdfast_core::nostr::{
-    ArtifactFilter, ArtifactView, Event, EventId, PubKey, SecretKey, kinds,
-};
+use holdfast_core::node::ReadFailure;
+use holdfast_core::nostr::{ArtifactFilter, ArtifactView, Event, EventId, PubKey, SecretKey};
 use holdfast_core::scope::{ReadPlan, Stamp, compile_artifact};
-use holdfast_core::sync::{HeadQuery, HeadRows, SnapshotFacts, SyncPage, SyncRequest};
+use holdfast_core::sync::{HeadQuery, SnapshotFacts, SyncPage, SyncRequest};
 use holdfast_relay::node::ports::SyncSnapshot;
 
+use super::heads::{head_query, heads, membership};
 use super::{AMPLE_MS, Bounds, Subject, Subjects};
-use crate::build::{self, Revision, now};
+use crate::build::{self, Revision};
 use crate::contract::{wait, wait_at_most};
 
 /// A fresh artifact id; ids of different numbers come in the order of these numbers.
-fn artifact(number: u8) -> ArtifactId {
+pub(super) fn artifact(number: u8) -> ArtifactId {
     let mut bytes = *build::fresh_artifact().0.as_bytes();
     bytes[0] = number;
     ArtifactId(Uuid::from_bytes(bytes).expect("not nil"))
 }
 
 /// The plan of a sync of these channels with further predicates.
-pub(super) fn sync_plan(
+fn sync_plan(
     subject: &Subject,
     reader: Option<PubKey>,
     channels: &[ChannelId],
@@ -94,34 +92,22 @@ fn rows(pages: &[SyncPage]) -> Vec<(ArtifactId, EventId)> {
 }
 
 /// What a snapshot of these channels says about itself.
-fn facts(subject: &Subject, reader: PubKey, channels: &[ChannelId]) -> SnapshotFacts {
+pub(super) fn facts(subject: &Subject, reader: PubKey, channels: &[ChannelId]) -> SnapshotFacts {
     let plan = sync_plan(subject, Some(reader), channels, &[]);
     let first = pages(subject, request(&plan, 1)).remove(0);
     first.opened.expect("on the first page")
 }
 
-fn heads(subject: &Subject, query: HeadQuery) -> HeadRows {
-    wait(subject.store.heads(subject.one, query)).expect("heads")
-}
-
-/// A head query without byte bound.
-fn head_query(artifacts: impl IntoIterator<Item = ArtifactId>) -> HeadQuery {
-    HeadQuery {
-        artifacts: artifacts.into_iter().collect(),
-        bytes_max: usize::MAX,
-        ..HeadQuery::default()
-    }
-}
-
 /// Stores the create of an artifact with a project.
-fn created(subject: &Subject, author: &SecretKey, number: u8, home: ChannelId) -> Event {
+pub(super) fn created(subject: &Subject, author: &SecretKey, number: u8, home: ChannelId) -> Event {
     let revision = Revision::create(artifact(number), home).with(&["project", "x"]);
     let event = revision.sign(author);
     subject.stored(&event);
     event
 }
 
-fn d(event: &Event) -> ArtifactId {
+/// The artifact of a revision.
+pub(super) fn d(event: &Event) -> ArtifactId {
     event.d_value().parse().expect("an artifact id")
 }
 
@@ -281,14 +267,6 @@ pub fn an_initial_read_tells_access(subjects: &dyn Subjects) {
     assert_eq!(stamps, [true, true, false, false, false, false]);
 }
 
-/// Position of the change of this key's membership.
-fn membership(signals: &[Signal], key: PubKey) -> Position {
-    let found = signals
-        .iter()
-        .find(|signal| signal.change == Change::Membership && signal.key == Some(key));
-    found.expect("a change of membership").position
-}
-
 /// An initial read that is not ended in time is closed, and says so.
 pub fn an_initial_read_has_a_deadline(subjects: &dyn Subjects) {
     let subject = subjects.open(Bounds {
@@ -387,133 +365,6 @@ pub fn dropped_initial_reads_leave_nothing_open(subjects: &dyn Subjects) {
     assert_eq!(number_of(&all), 40);
 }
 
-/// A head read returns at one moment the heads that exist, deletions included and redacted ones without body, the newest markers,
-/// and access.
-pub fn head_reads_return_heads_markers_and_access(subjects: &dyn Subjects) {
-    let subject = subjects.open(Bounds::ample());
-    let (owner, member, stranger) = (build::fresh_key(), build::fresh_key(), build::fresh_key());
-    let private: &[&[&str]] = &[&["visibility", "private"]];
-    let [x, y] = [
-        subject.channel(&owner, private),
-        subject.channel(&owner, private),
-    ];
-    subject.stored(&build::put_user(&owner, y, member.public_key(), None));
-    subject.stored(&build::remove_user(&owner, y, member.public_key()));
-    let [kept, moved, deleted, redacted] = [1, 2, 3, 4].map(|n| created(&subject, &owner, n, x));
-    let deletion = Revision::delete(&deleted).sign(&owner);
-    subject.stored(&deletion);
-    subject.stored(&build::remove_event(&owner, x, redacted.id));
-    let mut at_y = moved.clone();
-    let mut marker = None;
-    for home in [y, x, y] {
-        let earlier = at_y.id;
-        at_y = Revision::move_to(&at_y, home).sign(&owner);
-        subject.stored(&at_y);
-        let of_move = format!(r##"{{"kinds":[45011],"#e":["{earlier}","{}"]}}"##, at_y.id);
-        if home == y {
-            let found = subject.rows(vec![subject.plan(&[owner.public_key()], &of_move)]);
-            marker = found.first().map(|row| row.json.clone()).or(marker);
-        }
-    }
-    let unknown = artifact(5);
-    let events = [&kept, &moved, &deleted, &redacted];
-    let mut query = head_query(events.iter().map(|event| d(event)).chain([unknown]));
-    query.markers = BTreeSet::from([
-        (d(&moved), x),
-        (d(&kept), x),
-        (d(&moved), build::fresh_channel()),
-    ]);
-    query.keys = [&owner, &member, &stranger]
-        .map(SecretKey::public_key)
-        .into();
-    let rows = heads(&subject, query);
-    let found: BTreeMap<ArtifactId, (EventId, ChannelId)> = rows
-        .heads
-        .iter()
-        .map(|(artifact, head)| (*artifact, (head.event, head.home)))
-        .collect();
-    let expected = BTreeMap::from([
-        (d(&kept), (kept.id, x)),
-        (d(&moved), (at_y.id, y)),
-        (d(&deleted), (deletion.id, x)),
-        (d(&redacted), (redacted.id, x)),
-    ]);
-    assert_eq!(found, expected);
-    let body = |event: &Event| rows.heads[&d(event)].body.clone();
-    assert_eq!(body(&redacted), None);
-    let (event, json) = body(&deleted).expect("a deletion is a head");
-    assert_eq!((*event).clone(), deletion);
-    assert_eq!(json.to_string(), deletion.to_json());
-    assert_eq!(
-        rows.markers.keys().copied().collect::<Vec<_>>(),
-        [(d(&moved), x)]
-    );
-    let newest = Event::from_json(&rows.markers[&(d(&moved), x)]).expect("an event");
-    assert_eq!(
-        (newest.kind, newest.d_value()),
-        (kinds::ARTIFACT_MOVED, moved.d_value())
-    );
-    assert!(
-        marker.is_none_or(|json| *json == *newest.to_json()),
-        "the newest one"
-    );
-    let access = &rows.access;
-    assert_eq!(
-        access.channels.keys().copied().collect::<BTreeSet<_>>(),
-        BTreeSet::from([x, y])
-    );
-    assert_eq!(access.role(x, owner.public_key()), Some(Role::Owner));
-    let former = access.members[&(y, member.public_key())];
-    assert_eq!(former.role, None);
-    assert_eq!(
-        access.members.len(),
-        3,
-        "the owner twice, the former member once"
-    );
-    assert!(rows.left.is_empty() && rows.clock_secs.abs_diff(now()) <= 5);
-    let asked = HeadQuery {
-        channels: BTreeSet::from([y]),
-        keys: BTreeSet::from([owner.public_key()]),
-        ..head_query([])
-    };
-    let rows = heads(&subject, asked);
-    assert!(rows.heads.is_empty() && rows.access.channels.contains_key(&y));
-}
-
-/// A head read reads on up to its bytes, names what it left, and always reads one.
-pub fn a_head_read_keeps_its_byte_bound(subjects: &dyn Subjects) {
-    let subject = subjects.open(Bounds::ample());
-    let owner = build::fresh_key();
-    let home = subject.channel(&owner, &[]);
-    let events: Vec<Event> = (1..=6)
-        .map(|number| {
-            let revision = Revision::create(artifact(number), home);
-            revision.content(&"x".repeat(10_000)).sign(&owner)
-        })
-        .collect();
-    for event in &events {
-        subject.stored(event);
-    }
-    let all: BTreeSet<ArtifactId> = events.iter().map(d).collect();
-    for (bytes_max, expected) in [(1, 1), (15_000, 2), (usize::MAX, 6)] {
-        let mut wanted = all.clone();
-        let mut reads = 0;
-        while !wanted.is_empty() {
-            let query = HeadQuery {
-                bytes_max,
-                ..head_query(wanted.clone())
-            };
-            let rows = heads(&subject, query);
-            let read: BTreeSet<ArtifactId> = rows.heads.keys().copied().collect();
-            assert_eq!(read.len(), expected.min(wanted.len()), "{bytes_max}");
-            assert_eq!(rows.left, &wanted - &read);
-            wanted = rows.left;
-            reads += 1;
-        }
-        assert_eq!(reads, 6_usize.div_ceil(expected));
-    }
-}
-
 /// What is acknowledged is seen by every read of a sync that begins after it.
 pub fn sync_reads_are_fresh(subjects: &dyn Subjects) {
     let subject = subjects.open(Bounds::ample());
@@ -533,68 +384,6 @@ pub fn sync_reads_are_fresh(subjects: &dyn Subjects) {
         assert!(cut.covers(&Stamp { position, xid: 0 }));
         assert_eq!(read.store, pages[0].store, "one database answers");
     }
-}
-
-/// The stamp of a reader's access moves with membership, visibility and deletion, to the position of the change, and with nothing
-/// else that happens in the channel (H17).
-pub fn access_stamps_move_with_access_only(subjects: &dyn Subjects) {
-    let subject = subjects.open(Bounds::ample());
-    let (owner, reader, third) = (build::fresh_key(), build::fresh_key(), build::fresh_key());
-    let key = reader.public_key();
-    let channel = subject.channel(&owner, &[]);
-    let stamp = || {
-        let query = HeadQuery {
-            channels: BTreeSet::from([channel]),
-            keys: BTreeSet::from([key]),
-            ..head_query([])
-        };
-        let by_heads = heads(&subject, query).access;
-        assert_eq!(by_heads, facts(&subject, key, &[channel]).access);
-        by_heads.readable_stamp(channel, Some(key))
-    };
-    let visibility = |name| build::edit_channel(&owner, channel, &[&["visibility", name]]);
-    let moved_by = |signals: &[Signal]| {
-        let of_all = |signal: &&Signal| signal.change == Change::Visibility;
-        let found = signals.iter().find(of_all).map(|signal| signal.position);
-        Some(found.unwrap_or_else(|| membership(signals, key)))
-    };
-    let put = |role| build::put_user(&owner, channel, key, role);
-    assert!(stamp().is_some(), "the channel is open");
-    let joined = subject.stored(&put(None));
-    assert_eq!(stamp(), moved_by(&joined));
-    let at = stamp();
-    let of_third = third.public_key();
-    let without_effect = [
-        put(Some("admin")),
-        put(Some("guest")),
-        build::edit_channel(&owner, channel, &[&["name", "another name"]]),
-        build::archive(&owner, channel, true),
-        build::archive(&owner, channel, false),
-        build::put_user(&owner, channel, of_third, None),
-        build::remove_user(&owner, channel, of_third),
-        build::chat(&owner, channel, "a message"),
-    ];
-    for event in without_effect {
-        subject.stored(&event);
-        assert_eq!(stamp(), at, "{event:?}");
-    }
-    created(&subject, &owner, 1, channel);
-    assert_eq!(stamp(), at);
-    let removed = subject.stored(&build::remove_user(&owner, channel, key));
-    assert_eq!(
-        stamp(),
-        moved_by(&removed),
-        "it still reads the open channel"
-    );
-    let closed = subject.stored(&visibility("private"));
-    assert_eq!(stamp(), None);
-    assert!(moved_by(&closed) > moved_by(&removed));
-    let again = subject.stored(&put(Some("member")));
-    assert_eq!(stamp(), moved_by(&again));
-    let opened = subject.stored(&visibility("open"));
-    assert_eq!(stamp(), moved_by(&opened));
-    subject.stored(&build::delete_channel(&owner, channel));
-    assert_eq!(stamp(), None);
 }
 
 /// Plans of one community read nothing of another one.
