@@ -26,6 +26,7 @@ fn topic(number: u8) -> Topic {
 fn message(position: u64) -> BusMessage {
     BusMessage::Signals(vec![Signal {
         position: Position(position),
+        xid: 0,
         change: Change::Event,
         channel: None,
         artifact: None,
