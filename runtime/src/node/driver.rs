@@ -416,9 +416,12 @@ impl Driver {
     }
 
     fn next_sync_page(&mut self, op: OpId) {
-        // A task that died has answered with a failure that is still on its way.
-        if let Some(sync) = self.syncs.get(&op) {
-            let _ = sync.try_send(());
+        let sync = self.syncs.get(&op);
+        let sync = sync.expect("the node asks for pages of open syncs only");
+        if sync.try_send(()).is_err() {
+            // The task died while it read ahead and owed nothing; this want is the first one that it cannot answer.
+            let page = Err(ReadFailure::SnapshotLost);
+            self.own.push_back(Input::SyncPage { op, page });
         }
     }
 

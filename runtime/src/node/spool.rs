@@ -19,24 +19,19 @@ type Opened = Result<Box<dyn SyncSnapshot>, ReadFailure>;
 
 /// The bytes that pages read ahead may take, over all syncs of a process.
 #[derive(Clone, Debug)]
-pub struct Spool {
+pub(super) struct Spool {
     bytes: Arc<Semaphore>,
     bytes_max: usize,
 }
 
 impl Spool {
     /// A spool of this many bytes.
-    pub fn new(bytes_max: usize) -> Spool {
+    pub(super) fn new(bytes_max: usize) -> Spool {
         let bytes_max = bytes_max.min(u32::MAX as usize);
         Spool {
             bytes: Arc::new(Semaphore::new(bytes_max)),
             bytes_max,
         }
-    }
-
-    /// Bytes that are free.
-    pub fn free_bytes(&self) -> usize {
-        self.bytes.available_permits()
     }
 
     /// Waits until the largest page fits.
@@ -202,6 +197,12 @@ mod tests {
 
     const OP: OpId = OpId(7);
     const UUID: &str = "9b353519-f4fe-4757-aef4-bec6cc0ae54c";
+
+    impl Spool {
+        fn free_bytes(&self) -> usize {
+            self.bytes.available_permits()
+        }
+    }
 
     /// A snapshot whose pages come when the test gives them.
     struct Fake {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A named invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Invariant {
     /// The set at EOSE is the scope at one commit, each artifact once.
     Cut,

@@ -221,3 +221,29 @@ fn pages_are_what_the_filter_says_and_a_head_query_is_never_cut_unasked() {
     assert_eq!(head.limit, ARTIFACT_HEAD_PAGE_DEFAULT);
     assert!(head.limit as usize >= ARTIFACT_VALUES_MAX);
 }
+
+#[test]
+fn a_client_keeps_exactly_the_heads_that_a_current_query_would_give_it() {
+    crate::rules!("AR-SYNC-REQ-19", "AR-SYNC-3i");
+    let plaza = id("plaza").to_string();
+    let club = id("club").to_string();
+    let predicates = [
+        format!(r##""#h":["{plaza}"]"##),
+        format!(r##""#h":["{plaza}","{club}"],"#project":["B"]"##),
+        format!(r##""#h":["{plaza}"],"#project":["A","B"],"#t":["red"]"##),
+        format!(r##""#h":["{plaza}"],"#project":["second"]"##),
+        format!(r##""#h":["{club}"],"#d":["{D}"]"##),
+        r##""#h":["no-channel"]"##.to_owned(),
+    ];
+    let town = town();
+    for predicates in predicates {
+        let text = format!(r##"{{"artifact":"current",{predicates}}}"##);
+        let filter = ArtifactFilter::from_json(&text).unwrap();
+        let heads = town.rows.iter().filter(|row| row.is_head);
+        let kept: Vec<String> = heads
+            .filter(|row| head_matches(&filter, &row.event))
+            .map(|row| row.name.clone())
+            .collect();
+        assert_eq!(kept, town.artifacts(&[ANN], &text), "{text}");
+    }
+}

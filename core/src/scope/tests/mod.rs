@@ -11,7 +11,9 @@ mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Access, Audience, ReadPlan, Refusal, Row, admits, compile, compile_artifact};
+use super::{
+    Access, Audience, ReadPlan, Refusal, Row, admits, compile, compile_artifact, head_matches,
+};
 use crate::channel::{Channel, ChannelType, Role, Visibility};
 use crate::ids::{ChannelId, CommunityId, Position, UnixSeconds, Uuid};
 use crate::nostr::{ArtifactFilter, Event, EventId, Filter, Kind, PubKey, Signature, Tag};

@@ -185,7 +185,8 @@ impl Play {
     /// Something is lost that may have concerned this sync.
     pub(super) fn lose(&mut self, cause: ResyncCause) -> Verdict {
         self.wire.clear();
-        let is_hit = self.is_open && !self.is_over();
+        // Until the first page came, a loss only begins the registration anew.
+        let is_hit = self.is_open && self.is_first_page_read && !self.is_over();
         let due = match is_hit {
             true => Due::end(Ending::Resync(cause)),
             false => Due::default(),
@@ -436,6 +437,16 @@ impl Play {
                     self.client.take(&self.truth, Said::read(&json))?;
                 }
                 SyncOutput::Eose => self.judge_eose()?,
+                SyncOutput::Restart => {
+                    must(self.client.heard.is_empty(), "CUT", || {
+                        "a snapshot is given up after its rows were sent".to_owned()
+                    })?;
+                    (self.is_open, self.is_page_asked) = (false, false);
+                    self.snapshot = None;
+                    self.waiting.clear();
+                    self.retired_early.clear();
+                    self.access_heard = 0;
+                }
                 SyncOutput::Closed(ending) => self.client.closed = Some(ending),
             }
         }

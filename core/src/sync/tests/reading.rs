@@ -279,7 +279,7 @@ fn a_set_is_never_continued_on_another_snapshot() {
 #[test]
 fn a_loss_while_the_set_is_read_ends_the_sync() {
     rules!("AR-SYNC-5a", "AR-SYNC-5b", "AR-SYNC-5c");
-    for pages in 0..2 {
+    for pages in 1..3 {
         let mut play = before_snapshot(5, 3);
         play.serve(1).expect("the snapshot opens");
         for _ in 0..pages {
@@ -292,6 +292,23 @@ fn a_loss_while_the_set_is_read_ends_the_sync() {
         );
         assert!(!play.client.has_eose);
     }
+}
+
+/// Nothing was said yet, so nothing has to be taken back: the registration begins again and another snapshot is opened.
+#[test]
+fn a_loss_before_the_first_page_only_restarts_the_registration() {
+    rules!("AR-SYNC-1c", "AR-SYNC-1d");
+    let mut play = before_snapshot(5, 3);
+    play.serve(1).expect("the snapshot opens");
+    let mut out = Vec::new();
+    play.session.lost(ResyncCause::Signals, &mut out);
+    assert_eq!(out, [SyncOutput::Restart]);
+    assert_eq!(play.session.wants(), SyncWant::Snapshot);
+    let mut play = before_snapshot(5, 3);
+    play.serve(1).expect("the snapshot opens");
+    play.lose(ResyncCause::Signals).expect("nothing ends");
+    play.rest();
+    assert!(play.client.has_eose, "{:?}", play.client.closed);
 }
 
 #[test]

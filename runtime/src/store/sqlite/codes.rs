@@ -132,6 +132,11 @@ pub(super) fn optional_channel_id(row: &Row<'_>, column: usize) -> Result<Option
         .transpose()
 }
 
+/// The artifact id in a column.
+pub(super) fn artifact_id(row: &Row<'_>, column: usize) -> Result<ArtifactId> {
+    uuid(row.get(column)?, column).map(ArtifactId)
+}
+
 /// The artifact id in a column that may be empty.
 pub(super) fn optional_artifact_id(row: &Row<'_>, column: usize) -> Result<Option<ArtifactId>> {
     let bytes: Option<[u8; 16]> = row.get(column)?;

@@ -73,6 +73,11 @@ pub(super) fn drivers(plan: &ReadPlan) -> Vec<Driver<'_>> {
     }
 }
 
+/// Whether an index has the rows of an artifact plan in ascending order of their artifact ids.
+pub(super) fn is_indexed_by_artifact(plan: &ReadPlan) -> bool {
+    matches!(drivers(plan).as_slice(), [Driver::Homes | Driver::AllHeads])
+}
+
 fn event_drivers(plan: &ReadPlan) -> Vec<Driver<'_>> {
     if let Some(term) = best_term(plan, 1) {
         return vec![term];

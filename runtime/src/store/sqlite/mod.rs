@@ -2,18 +2,19 @@
 //!
 //! One thread writes; small pools of threads read, each thread with a connection of its own. A transaction never leaves its thread
 //! and no thread waits for a future, so a dropped future cannot leave one open (S7). Files: `open` (lock, settings, migrations),
-//! `writer` (batches), `view` and `write` (one submission), `plan_sql`, `driver` and `read` (queries), `history`, `pool` and `budget`
-//! (open snapshots and threads), `communities`, `codes` (columns). Decisions belong to the core.
+//! `writer` (batches), `view` and `write` (one submission), `plan_sql`, `driver` and `read` (queries), `sync` (initial sets and
+//! heads), `paged`, `pool` and `budget` (open snapshots and threads), `communities`, `codes` (columns). Decisions belong to the core.
 
 mod budget;
 mod codes;
 mod communities;
 mod driver;
-mod history;
 mod open;
+mod paged;
 mod plan_sql;
 mod pool;
 mod read;
+mod sync;
 mod view;
 mod write;
 mod writer;
@@ -23,31 +24,32 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use holdfast_core::accept::{Policy, Submission};
 use holdfast_core::ids::CommunityId;
-use holdfast_core::limits::{HISTORY_BUDGET_MS, QUERY_BUDGET_MS};
+use holdfast_core::limits::{HISTORY_BUDGET_MS, QUERY_BUDGET_MS, SYNC_SNAPSHOTS_MAX};
 use holdfast_core::node::{
-    HistoryRow, LedgerPage, LiveQuery, LiveRows, QueryAnswer, QueryKind, ReadFailure, SubmitOutcome,
+    HistoryPage, HistoryRow, LedgerPage, LiveQuery, LiveRows, QueryAnswer, QueryKind, ReadFailure,
+    Settled, SubmitOutcome,
 };
 use holdfast_core::scope::{Cut, ReadPlan};
+use holdfast_core::sync::{HeadQuery, HeadRows, SyncPage, SyncRequest};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use self::budget::Budget;
 use self::communities::Communities;
-use self::history::{Serving, SqliteHistory};
 pub use self::open::OpenError;
 pub(crate) use self::open::writing_connection;
+use self::paged::{OpenRead, OpenReads, Paged};
 use self::pool::{Pool, PoolSettings};
-use self::read::{QUERY_BYTES_MAX, ReadError, Snapshot};
+use self::read::{PageBounds, QUERY_BYTES_MAX, ReadError, Snapshot};
+use self::sync::InitialSet;
 use self::writer::{Job, Writer};
-use crate::node::ports::{BoxFuture, History, Store};
+use crate::node::ports::{BoxFuture, History, Store, SyncSnapshot};
 
 /// What an embedded store is opened with.
 #[derive(Clone, Debug)]
@@ -60,17 +62,19 @@ pub struct SqliteSettings {
     pub submits_waiting_max: usize,
     /// Threads for one-shot queries.
     pub query_threads: usize,
-    /// Threads for live and ledger reads.
+    /// Threads for live, head and ledger reads.
     pub live_threads: usize,
     /// Histories that are open at the same time.
     pub snapshots_max: usize,
+    /// Initial reads of syncs that are open at the same time.
+    pub sync_snapshots_max: usize,
     /// Reads that wait for a thread of each pool; further ones are `Busy` at once.
     pub reads_waiting_max: usize,
     /// Milliseconds a read waits for a thread before it is `Busy`.
     pub wait_ms: u64,
     /// Milliseconds a history may stay open.
     pub snapshot_budget_ms: u64,
-    /// Milliseconds a live or ledger read may take.
+    /// Milliseconds a live, head or ledger read may take.
     pub live_budget_ms: u64,
     /// Milliseconds a statement waits for the lock of a foreign process.
     pub busy_timeout_ms: u64,
@@ -88,6 +92,7 @@ impl SqliteSettings {
             query_threads: 4,
             live_threads: 2,
             snapshots_max: 16,
+            sync_snapshots_max: SYNC_SNAPSHOTS_MAX,
             reads_waiting_max: 256,
             wait_ms: 2_000,
             snapshot_budget_ms: HISTORY_BUDGET_MS,
@@ -129,7 +134,8 @@ pub struct SqliteStore {
     writer: WriterThread,
     queries: Pool,
     live: Pool,
-    snapshots: Snapshots,
+    histories: OpenReads,
+    syncs: OpenReads,
     _lock: open::DirectoryLock,
 }
 
@@ -138,13 +144,6 @@ pub struct SqliteStore {
 struct WriterThread {
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// The threads of open histories, with the flag that ends them.
-#[derive(Debug)]
-struct Snapshots {
-    ended: Arc<AtomicBool>,
-    pool: Pool,
 }
 
 impl SqliteStore {
@@ -174,26 +173,23 @@ impl SqliteStore {
         let communities = Communities::load(&db).map_err(database)?;
         let writer =
             Writer::new(db, settings.policy.clone(), communities.clone()).map_err(database)?;
-        let pool = |name, threads| {
-            Pool::start(PoolSettings {
-                name,
-                path: path.clone(),
-                threads,
-                waiting_max: settings.reads_waiting_max,
-                wait: Duration::from_millis(settings.wait_ms),
-                busy_timeout,
-            })
-            .map_err(system)
+        let pool = |name, threads| PoolSettings {
+            name,
+            path: path.clone(),
+            threads,
+            waiting_max: settings.reads_waiting_max,
+            wait: Duration::from_millis(settings.wait_ms),
+            busy_timeout,
         };
+        let histories = pool("history", settings.snapshots_max);
+        let syncs = pool("sync", settings.sync_snapshots_max);
         Ok(SqliteStore {
             communities,
             writer: WriterThread::start(writer, settings.submits_waiting_max).map_err(system)?,
-            queries: pool("query", settings.query_threads)?,
-            live: pool("live", settings.live_threads)?,
-            snapshots: Snapshots {
-                ended: Arc::default(),
-                pool: pool("snapshot", settings.snapshots_max)?,
-            },
+            queries: Pool::start(pool("query", settings.query_threads)).map_err(system)?,
+            live: Pool::start(pool("live", settings.live_threads)).map_err(system)?,
+            histories: OpenReads::start(histories).map_err(system)?,
+            syncs: OpenReads::start(syncs).map_err(system)?,
             settings,
             _lock: lock,
         })
@@ -312,33 +308,46 @@ impl Store for SqliteStore {
             return refused(ReadFailure::Store);
         };
         let budget = Budget::of(Duration::from_millis(self.settings.snapshot_budget_ms));
-        let (requests, wishes) = mpsc::channel();
-        let (opened, is_open) = oneshot::channel();
-        // Made before the thread starts, so that dropping the returned future ends the snapshot too.
-        let history = SqliteHistory::new(requests, budget.stop_flag());
-        let store_ended = Arc::clone(&self.snapshots.ended);
-        self.snapshots.pool.run(Box::new(move |db| match db {
-            Ok(db) => {
-                let requests = wishes;
-                Serving {
-                    community,
-                    plans,
-                    budget,
-                    store_ended,
-                    requests,
-                    opened,
-                }
-                .run(db);
-            }
-            Err(failure) => {
-                // Whoever asked may be gone.
-                let _ = opened.send(Err(failure));
-            }
-        }));
-        Box::pin(async move {
-            is_open.await.unwrap_or(Err(ReadFailure::Store))?;
-            Ok(Box::new(history) as Box<dyn History>)
-        })
+        let opening = self
+            .histories
+            .open(budget, move |tx, _| Snapshot::open(tx, community, plans));
+        Box::pin(async move { Ok(Box::new(opening.await?) as Box<dyn History>) })
+    }
+
+    fn open_sync(
+        &self,
+        request: SyncRequest,
+    ) -> BoxFuture<Result<Box<dyn SyncSnapshot>, ReadFailure>> {
+        let Some(community) = self.community_of(std::slice::from_ref(&request.plan)) else {
+            return refused(ReadFailure::Store);
+        };
+        let budget = Budget::of(Duration::from_millis(request.budget_ms));
+        let opening = self.syncs.open(budget, move |tx, budget| {
+            InitialSet::open(tx, budget, community, request)
+        });
+        Box::pin(async move { Ok(Box::new(opening.await?) as Box<dyn SyncSnapshot>) })
+    }
+
+    fn heads(
+        &self,
+        community: CommunityId,
+        query: HeadQuery,
+    ) -> BoxFuture<Result<HeadRows, ReadFailure>> {
+        let Some(community) = self.communities.number(community) else {
+            return refused(ReadFailure::Store);
+        };
+        SqliteStore::read(
+            &self.live,
+            self.settings.live_budget_ms,
+            move |db, budget| sync::heads(db, budget, community, &query),
+        )
+    }
+
+    fn settle(&self, xid: u64) -> BoxFuture<Settled> {
+        let read = SqliteStore::read(&self.live, self.settings.live_budget_ms, move |db, _| {
+            read::settled(db, xid)
+        });
+        Box::pin(async move { read.await.unwrap_or(Settled::Open) })
     }
 
     fn query(
@@ -412,8 +421,11 @@ fn all_rows(
     community: i64,
     plans: Vec<ReadPlan>,
 ) -> Result<Vec<HistoryRow>, ReadError> {
-    let page =
-        Snapshot::open(db, community, plans)?.next_page(db, budget, u32::MAX, QUERY_BYTES_MAX)?;
+    let all = PageBounds {
+        rows_max: u32::MAX,
+        bytes_max: QUERY_BYTES_MAX,
+    };
+    let page = Snapshot::open(db, community, plans)?.next_page(db, budget, all)?;
     if page.end.is_none() {
         Err(ReadError::OutOfBudget)
     } else {
@@ -454,8 +466,21 @@ impl Drop for WriterThread {
     }
 }
 
-impl Drop for Snapshots {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
+impl History for OpenRead<PageBounds, HistoryPage> {
+    fn next(
+        &mut self,
+        rows_max: u32,
+        bytes_max: usize,
+    ) -> BoxFuture<Result<HistoryPage, ReadFailure>> {
+        self.page(PageBounds {
+            rows_max,
+            bytes_max,
+        })
+    }
+}
+
+impl SyncSnapshot for OpenRead<(), SyncPage> {
+    fn next(&mut self) -> BoxFuture<Result<SyncPage, ReadFailure>> {
+        self.page(())
     }
 }

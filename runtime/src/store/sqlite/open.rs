@@ -23,9 +23,12 @@ const WAL_PAGES_MAX: u32 = 4_096;
 const WAL_KEPT_BYTES: i64 = 64 * 1024 * 1024;
 
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(include_str!(
-        "../../../../migrations/sqlite/0001_initial.sql"
-    ))])
+    Migrations::new(vec![
+        M::up(include_str!(
+            "../../../../migrations/sqlite/0001_initial.sql"
+        )),
+        M::up(include_str!("../../../../migrations/sqlite/0002_sync.sql")),
+    ])
 });
 
 /// Why a data directory cannot be used; the text says what to do where something can be done.

@@ -20,7 +20,7 @@ use rusqlite::vtab::array::Array;
 use super::codes::int;
 use super::driver::{Driver, drivers, is_notice, may_be, may_match_untyped};
 
-/// Number of the parameter that holds the lowest rank still wanted.
+/// Number of the parameter that holds the lowest rank still wanted, or the artifact behind which rows are wanted.
 pub(super) const PARAM_FLOOR: usize = 1;
 /// Number of the parameter that holds the most rows of one run; -1 is all.
 pub(super) const PARAM_LIMIT: usize = 2;
@@ -48,6 +48,8 @@ pub(super) enum Purpose {
     Page,
     /// All, in any order.
     Count,
+    /// Artifacts of an artifact view in ascending order of their ids, behind one.
+    ByArtifact,
 }
 
 /// A bound parameter.
@@ -87,7 +89,7 @@ pub(super) enum Probes {
     },
 }
 
-/// One statement and its runs. Columns: position, rank (created_at or position, highest first), id.
+/// One statement and its runs. Columns: position, rank (created_at or position, highest first) or artifact id, id.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     /// The statement.
@@ -110,7 +112,7 @@ pub(super) fn compile(
     }
     drivers(plan)
         .into_iter()
-        .map(|driver| Sql::new(plan, driver, community, clock_secs).part(purpose))
+        .map(|driver| Sql::new(plan, driver, purpose, community, clock_secs).part())
         .collect()
 }
 
@@ -141,15 +143,23 @@ fn matches_nothing(plan: &ReadPlan) -> bool {
 struct Sql<'a> {
     plan: &'a ReadPlan,
     driver: Driver<'a>,
+    purpose: Purpose,
     binds: Vec<Bind>,
     conditions: String,
 }
 
 impl<'a> Sql<'a> {
-    fn new(plan: &'a ReadPlan, driver: Driver<'a>, community: i64, clock_secs: u64) -> Sql<'a> {
+    fn new(
+        plan: &'a ReadPlan,
+        driver: Driver<'a>,
+        purpose: Purpose,
+        community: i64,
+        clock_secs: u64,
+    ) -> Sql<'a> {
         let mut sql = Sql {
             plan,
             driver,
+            purpose,
             binds: Vec::new(),
             conditions: String::new(),
         };
@@ -185,21 +195,22 @@ impl<'a> Sql<'a> {
         self.conditions.push_str(condition);
     }
 
-    fn part(mut self, purpose: Purpose) -> Part {
+    fn part(mut self) -> Part {
         let (from, rank) = self.source();
         self.fields();
         self.tags();
         self.view();
         self.access();
-        let order = match (purpose, self.plan.view) {
-            (Purpose::Count, _) => String::new(),
-            (Purpose::Page, PlanView::Events) => format!(" ORDER BY {rank} DESC, e.id"),
-            (Purpose::Page, _) => format!(" ORDER BY {rank} DESC"),
+        let (floor, order) = match (self.purpose, self.plan.view) {
+            (Purpose::Count, _) => (">=", String::new()),
+            (Purpose::Page, PlanView::Events) => (">=", format!(" ORDER BY {rank} DESC, e.id")),
+            (Purpose::Page, _) => (">=", format!(" ORDER BY {rank} DESC")),
+            (Purpose::ByArtifact, _) => (">", format!(" ORDER BY {rank}")),
         };
         let probes = self.probes();
         Part {
             sql: format!(
-                "SELECT e.position, {rank}, e.id FROM {from} WHERE {conditions} AND {rank} >= ?{PARAM_FLOOR}{order} LIMIT ?{PARAM_LIMIT}",
+                "SELECT e.position, {rank}, e.id FROM {from} WHERE {conditions} AND {rank} {floor} ?{PARAM_FLOOR}{order} LIMIT ?{PARAM_LIMIT}",
                 conditions = self.conditions
             ),
             binds: self.binds,
@@ -209,9 +220,12 @@ impl<'a> Sql<'a> {
 
     /// The tables with their index, and the column of the rank; the conditions of the probe are added.
     fn source(&mut self) -> (&'static str, &'static str) {
-        let events = self.plan.view == PlanView::Events;
-        let of_event = if events { "e.created_at" } else { "e.position" };
-        let of_term = if events { "t.created_at" } else { "e.position" };
+        let by_artifact = self.purpose == Purpose::ByArtifact;
+        let (of_event, of_term, of_head) = match self.plan.view {
+            _ if by_artifact => ("e.artifact", "e.artifact", "h.artifact"),
+            PlanView::Events => ("e.created_at", "t.created_at", "h.position"),
+            _ => ("e.position", "e.position", "h.position"),
+        };
         let (from, rank, probe) = match self.driver {
             Driver::Ids => ("event e", of_event, format!("e.id = ?{PARAM_VALUE}")),
             Driver::Authors => (
@@ -251,18 +265,26 @@ impl<'a> Sql<'a> {
                 let probe = format!("{HEAD_COMMUNITY} AND h.artifact = ?{PARAM_VALUE}");
                 (
                     "head h CROSS JOIN event e ON e.position = h.position",
-                    "h.position",
+                    of_head,
                     probe,
                 )
             }
             Driver::Homes => (
-                "head h INDEXED BY head_by_home CROSS JOIN event e ON e.position = h.position",
-                "h.position",
+                if by_artifact {
+                    "head h INDEXED BY head_by_home_artifact CROSS JOIN event e ON e.position = h.position"
+                } else {
+                    "head h INDEXED BY head_by_home CROSS JOIN event e ON e.position = h.position"
+                },
+                of_head,
                 format!("{HEAD_COMMUNITY} AND h.home = ?{PARAM_VALUE}"),
             ),
             Driver::AllHeads => (
-                "head h INDEXED BY head_by_position CROSS JOIN event e ON e.position = h.position",
-                "h.position",
+                if by_artifact {
+                    "head h NOT INDEXED CROSS JOIN event e ON e.position = h.position"
+                } else {
+                    "head h INDEXED BY head_by_position CROSS JOIN event e ON e.position = h.position"
+                },
+                of_head,
                 HEAD_COMMUNITY.to_owned(),
             ),
         };

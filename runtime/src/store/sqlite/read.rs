@@ -1,5 +1,5 @@
-//! Runs compiled plans and the fixed read statements: pages, counts, live rows, the ledger, channel access. Every function works
-//! inside the transaction of its caller, so that one call sees one snapshot (S1). Which rows a plan admits is `plan_sql`'s.
+//! Runs compiled plans and the fixed read statements: pages, counts, live rows, the ledger, channel access. What only syncs read is
+//! `sync`'s. Every function works inside the transaction of its caller, so that one call sees one snapshot (S1). Which rows a plan admits is `plan_sql`'s.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use holdfast_core::channel::{Channel, Role};
-use holdfast_core::ids::{ChannelId, CommunityId, Position};
+use holdfast_core::ids::{ArtifactId, ChannelId, CommunityId, Position};
 use holdfast_core::node::{
-    HistoryPage, HistoryRow, LedgerPage, LiveQuery, LiveRows, ReadFailure, Signal, StoredRow,
+    HistoryPage, HistoryRow, LedgerPage, LiveQuery, LiveRows, ReadFailure, Settled, Signal,
+    StoredRow,
 };
 use holdfast_core::nostr::{Event, EventId, PubKey};
 use holdfast_core::scope::{Cut, ReadPlan, Stamp};
+use holdfast_core::sync::StoreGeneration;
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::budget::{Budget, failure};
 use super::codes::{self, CHANNEL_COLUMNS, int};
+use super::paged::Paged;
 use super::plan_sql::{
     self, PARAM_FIRST_BOUND, PARAM_FLOOR, PARAM_KIND, PARAM_LIMIT, PARAM_VALUE, Part, Probes,
     Purpose,
@@ -52,7 +55,8 @@ impl From<ReadError> for ReadFailure {
     }
 }
 
-type Result<T> = std::result::Result<T, ReadError>;
+/// What a read gives.
+pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
 /// The present, in microseconds since the Unix epoch: the database clock of an embedded store.
 pub(super) fn clock_us() -> u64 {
@@ -102,13 +106,44 @@ impl Snapshot {
         })
     }
 
+    /// Goes on to the next plan with rows that are new, once all rows found are returned.
+    fn find_more(&mut self, tx: &Connection, budget: &Budget) -> Result<()> {
+        while self.found.is_empty() {
+            let Some(plan) = self.plans.pop_front() else {
+                break;
+            };
+            for position in first_rows(tx, budget, &plan, self.community, self.clock_secs)? {
+                if self.seen.insert(position) {
+                    self.found.push_back(position);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bounds of one page of a history.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageBounds {
+    /// Most rows, at least 1.
+    pub(super) rows_max: u32,
+    /// Most bytes of serialised events; one row is always let through.
+    pub(super) bytes_max: usize,
+}
+
+impl Paged for Snapshot {
+    type Want = PageBounds;
+    type Page = HistoryPage;
+
     /// The next page: bodies of the rows found, one plan after the other, each event once.
-    pub(super) fn next_page(
+    fn next_page(
         &mut self,
         tx: &Connection,
         budget: &Budget,
-        rows_max: u32,
-        bytes_max: usize,
+        PageBounds {
+            rows_max,
+            bytes_max,
+        }: PageBounds,
     ) -> Result<HistoryPage> {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         loop {
@@ -135,19 +170,8 @@ impl Snapshot {
         })
     }
 
-    /// Goes on to the next plan with rows that are new, once all rows found are returned.
-    fn find_more(&mut self, tx: &Connection, budget: &Budget) -> Result<()> {
-        while self.found.is_empty() {
-            let Some(plan) = self.plans.pop_front() else {
-                break;
-            };
-            for position in first_rows(tx, budget, &plan, self.community, self.clock_secs)? {
-                if self.seen.insert(position) {
-                    self.found.push_back(position);
-                }
-            }
-        }
-        Ok(())
+    fn is_last(page: &HistoryPage) -> bool {
+        page.end.is_some()
     }
 }
 
@@ -226,6 +250,38 @@ pub(super) fn first_rows(
         })?;
     }
     Ok(first.into_values().skip(offset).collect())
+}
+
+/// The first rows of an artifact plan behind one artifact, in ascending order of their ids: artifacts and the positions of their
+/// revisions. The view has one revision of each artifact; the page bounds of the plan are ignored.
+pub(super) fn by_artifact(
+    tx: &Connection,
+    budget: &Budget,
+    plan: &ReadPlan,
+    (community, clock_secs): (i64, u64),
+    after: Option<ArtifactId>,
+    most: usize,
+) -> Result<Vec<(ArtifactId, i64)>> {
+    // Every id is behind the empty one.
+    let after = after.map_or_else(Vec::new, |artifact| artifact.0.as_bytes().to_vec());
+    let mut first: BTreeMap<ArtifactId, i64> = BTreeMap::new();
+    for part in plan_sql::compile(plan, community, clock_secs, Purpose::ByArtifact) {
+        run(tx, budget, community, &part, |statement| {
+            statement.raw_bind_parameter(PARAM_FLOOR, &after)?;
+            statement.raw_bind_parameter(PARAM_LIMIT, int(most as u64))?;
+            let mut rows = statement.raw_query();
+            while let Some(row) = rows.next()? {
+                let artifact = codes::artifact_id(row, 1)?;
+                first.insert(artifact, row.get(0)?);
+                if first.len() > most && first.pop_last().is_some_and(|(last, _)| last == artifact)
+                {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(first.into_iter().collect())
 }
 
 /// Runs a part once per probe; `each` binds floor and limit and takes the rows.
@@ -331,7 +387,12 @@ fn readable(tx: &Connection, community: i64, plans: &[ReadPlan]) -> Result<BTree
     Ok(readable)
 }
 
-fn channel(tx: &Connection, community: i64, id: ChannelId) -> rusqlite::Result<Option<Channel>> {
+/// A channel, also a deleted one.
+pub(super) fn channel(
+    tx: &Connection,
+    community: i64,
+    id: ChannelId,
+) -> rusqlite::Result<Option<Channel>> {
     tx.prepare_cached(&format!(
         "SELECT {CHANNEL_COLUMNS} FROM channel c WHERE c.community = ?1 AND c.id = ?2"
     ))?
@@ -426,6 +487,7 @@ pub(super) fn ledger(tx: &Connection, after: Option<Position>) -> Result<LedgerP
             signals: Vec::new(),
             cursor,
             more: false,
+            store: StoreGeneration::default(),
         });
     };
     let mut statement = tx.prepare_cached(
@@ -445,15 +507,37 @@ pub(super) fn ledger(tx: &Connection, after: Option<Position>) -> Result<LedgerP
         signals,
         cursor: Cut::Position(last),
         more,
+        store: StoreGeneration::default(),
     })
 }
 
 fn signal(row: &Row<'_>) -> rusqlite::Result<Signal> {
     Ok(Signal {
         position: codes::position(row, 0)?,
+        xid: 0,
         change: codes::change(row, 2)?,
         channel: codes::optional_channel_id(row, 3)?,
         key: codes::optional_pubkey(row, 4)?,
         artifact: codes::optional_artifact_id(row, 5)?,
+    })
+}
+
+/// What became of the submission that was stamped so (S3). Asked after its transaction has ended one way or the other: what a
+/// reader does not see then can come to light only by the recovery of another process. Stamps rise with positions, and no
+/// two submissions have the same; 0 is none.
+pub(super) fn settled(tx: &Connection, stamp_us: u64) -> Result<Settled> {
+    if stamp_us == 0 {
+        return Ok(Settled::Forgotten);
+    }
+    let found: Option<bool> = tx
+        .prepare_cached(
+            "SELECT stamp_us = ?1 FROM ledger WHERE stamp_us <= ?1 ORDER BY position DESC LIMIT 1",
+        )?
+        .query_row([int(stamp_us)], |row| row.get(0))
+        .optional()?;
+    Ok(if found == Some(true) {
+        Settled::Committed
+    } else {
+        Settled::Aborted
     })
 }

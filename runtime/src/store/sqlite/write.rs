@@ -422,6 +422,7 @@ fn ledger(tx: &Connection, at: &Moment, row: &LedgerRow) -> Result<Signal> {
     ])?;
     Ok(Signal {
         position: row.position,
+        xid: 0,
         change: row.change,
         channel: row.channel,
         artifact: row.artifact,

@@ -36,7 +36,7 @@ pub(super) struct Writer {
     db: Connection,
     policy: Policy,
     communities: Communities,
-    /// Largest stamp given so far; the clock of the ledger never goes back.
+    /// Largest stamp given so far; the clock of the ledger rises with every submission, so that a stamp names one.
     clock_us: u64,
 }
 
@@ -137,16 +137,17 @@ impl Writer {
         };
         let mut outcomes = Vec::with_capacity(submissions.len());
         for submission in submissions {
-            outcomes.push(self.accept(submission, &mut next)?);
+            let outcome = self.accept(submission, &mut next)?;
+            outcomes.push((outcome, self.clock_us));
         }
         match self.execute("COMMIT") {
-            Ok(()) => Ok(outcomes),
+            Ok(()) => Ok(outcomes.into_iter().map(|(outcome, _)| outcome).collect()),
             Err(error) => {
                 tracing::error!(%error, "COMMIT failed");
                 self.leave_transaction();
                 Ok(outcomes
                     .into_iter()
-                    .map(|outcome| uncommitted(outcome, &error))
+                    .map(|(outcome, stamp_us)| uncommitted(outcome, stamp_us, &error))
                     .collect())
             }
         }
@@ -206,7 +207,7 @@ impl Writer {
             .communities
             .number(submission.community)
             .ok_or(WriteError::Wrong("the community is not in this database"))?;
-        self.clock_us = self.clock_us.max(read::clock_us());
+        self.clock_us = read::clock_us().max(self.clock_us + 1);
         let at = Moment {
             community,
             relay: self.policy.relay_key.public(),
@@ -252,12 +253,42 @@ impl Writer {
 }
 
 /// What becomes of an outcome whose COMMIT failed. Nothing of the transaction is stored, except after an error of the disk: then
-/// the log may hold the whole commit and give it back after a crash (S3).
-fn uncommitted(outcome: SubmitOutcome, error: &rusqlite::Error) -> SubmitOutcome {
+/// the log may hold the whole commit and give it back after a crash (S3), and the stamp is what the outcome is asked by.
+fn uncommitted(outcome: SubmitOutcome, stamp_us: u64, error: &rusqlite::Error) -> SubmitOutcome {
     match (outcome, error.sqlite_error_code()) {
         (SubmitOutcome::Stored { signals, .. }, Some(ErrorCode::SystemIoFailure)) => {
-            SubmitOutcome::Unknown { xid: 0, signals }
+            SubmitOutcome::Unknown {
+                xid: stamp_us,
+                signals,
+            }
         }
         _ => SubmitOutcome::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn only_an_error_of_the_disk_leaves_a_commit_open() {
+        let stored = || SubmitOutcome::Stored {
+            message: String::new(),
+            signals: Vec::new(),
+        };
+        let error = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None);
+        let unknown = SubmitOutcome::Unknown {
+            xid: 7,
+            signals: Vec::new(),
+        };
+        let disk = error(ffi::SQLITE_IOERR_FSYNC);
+        assert_eq!(uncommitted(stored(), 7, &disk), unknown);
+        let refused = SubmitOutcome::Already {
+            message: String::new(),
+        };
+        assert_eq!(uncommitted(refused, 7, &disk), SubmitOutcome::Failed);
+        let full = error(ffi::SQLITE_FULL);
+        assert_eq!(uncommitted(stored(), 7, &full), SubmitOutcome::Failed);
     }
 }

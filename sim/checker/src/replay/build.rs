@@ -161,7 +161,7 @@ impl<'a> Story<'a> {
             self.ledger.place(|op| Some(ops[&op].submitted), outcome);
             self.ops = ops;
         }
-        if let Some((pos, &at)) = self
+        if let Some((pos, &(at, _))) = self
             .published
             .iter()
             .find(|(pos, _)| self.ledger.position(**pos).is_none())

@@ -76,7 +76,7 @@ impl<'a> Story<'a> {
             Record::Published { node, positions } => {
                 self.life(*node)?;
                 for &pos in positions {
-                    self.published.entry(pos).or_insert(at);
+                    self.published.entry(pos).or_insert((at, at)).1 = at;
                 }
                 Ok(())
             }
@@ -370,7 +370,7 @@ impl<'a> Story<'a> {
                 let k = commit_number(*index, committed)?;
                 sync.reads.push(ReadStep::End { at, d, k, result });
             }
-            Record::Queued { d, .. } => sync.reads.push(ReadStep::Queued { at, d }),
+            Record::Queued { d, .. } => sync.reads.push(ReadStep::Queued { d }),
             Record::Held { count, .. } => raise(&mut sync.held, at, *count),
             Record::Dirty { count, .. } => raise(&mut sync.dirty, at, *count),
             _ => {}

@@ -41,8 +41,8 @@ pub(crate) struct Story<'a> {
     pub(crate) conns: BTreeMap<Conn, Connection<'a>>,
     pub(crate) nodes: BTreeMap<Node, NodeLife<'a>>,
     pub(crate) ops: BTreeMap<Op, Operation<'a>>,
-    /// The first `published` of each ledger position.
-    pub(crate) published: BTreeMap<u64, At>,
+    /// The first and the last `published` of each ledger position.
+    pub(crate) published: BTreeMap<u64, (At, At)>,
     /// For each outcome with OK, in order: its record and the newest commit acknowledged by then.
     pub(crate) acknowledged: Vec<(At, K)>,
     /// Every `fault`: its record, and the node or connection it was done to.

@@ -51,7 +51,7 @@ pub(crate) fn owed(
         .rev()
         .filter(|touch| touch.d == d);
     for touch in touches {
-        if demanded(story, touch.k, d, rest.at) {
+        if demanded(story, sync, touch.k, d, rest.at) {
             return Some(Owed::Change(touch.k));
         }
         // Of an artifact that the client does not hold a read may find it out of scope and send nothing.
@@ -63,8 +63,8 @@ pub(crate) fn owed(
     None
 }
 
-/// Whether some signal about the artifact out of this commit has to have arrived.
-fn demanded(story: &Story<'_>, k: K, d: &str, rest: usize) -> bool {
+/// Whether some signal about the artifact out of this commit has to have reached this sync.
+fn demanded(story: &Story<'_>, sync: &Sync<'_>, k: K, d: &str, rest: usize) -> bool {
     let about = |change: &&Change| match change {
         Change::Revision { d: other, .. }
         | Change::MoveSource { d: other, .. }
@@ -72,5 +72,10 @@ fn demanded(story: &Story<'_>, k: K, d: &str, rest: usize) -> bool {
         _ => false,
     };
     let mut changes = story.ledger.commit(k).changes.iter().filter(about);
-    changes.any(|change| !story.excused(k, change, rest))
+    changes.any(|change| {
+        let heard = story
+            .heard_in(change)
+            .is_some_and(|channel| sync.filter.h.contains(channel));
+        heard && !story.excused(k, change, rest)
+    })
 }

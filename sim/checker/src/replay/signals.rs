@@ -32,7 +32,7 @@ fn subject<'a>(story: &Story<'a>, change: &'a Change) -> Option<Subject<'a>> {
 /// Sorts the published positions by subject.
 pub(crate) fn announced<'a>(story: &Story<'a>) -> Announced<'a> {
     let mut announced: Announced<'a> = BTreeMap::new();
-    for (&pos, &at) in &story.published {
+    for (&pos, &(at, _)) in &story.published {
         let found = story.ledger.position(pos);
         if let Some((k, subject)) = found.and_then(|(k, change)| Some((k, subject(story, change)?)))
         {
@@ -51,6 +51,11 @@ pub(crate) fn announced<'a>(story: &Story<'a>) -> Announced<'a> {
 }
 
 impl<'a> Story<'a> {
+    /// The channel to whose listeners a change is announced.
+    pub(crate) fn heard_in(&self, change: &'a Change) -> Option<&'a str> {
+        subject(self, change).map(|(channel, _)| channel)
+    }
+
     /// Whether a change has to be announced at all.
     pub(crate) fn announces(&self, change: &'a Change) -> bool {
         subject(self, change).is_some()
@@ -97,7 +102,9 @@ impl<'a> Story<'a> {
             .sweep_ms
             .map_or(0, |interval_ms| 2 * interval_ms);
         let late_ms = late_ms.max(self.header.signal_delay_ms);
-        let sent_ms = match self.published_at(k, change) {
+        // Its own announcement may come after that of a later change of the same subject.
+        let own = self.published.get(&change.pos()).map(|&(_, last)| last);
+        let sent_ms = match own.or_else(|| self.published_at(k, change)) {
             Some(published) if published > at => return true,
             Some(published) => self.ms(published),
             None if self.knows(Knows::Published) && self.header.sweep_ms.is_none() => {

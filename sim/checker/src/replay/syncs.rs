@@ -47,7 +47,6 @@ pub(crate) enum ReadStep<'a> {
         result: &'a ReadResult,
     },
     Queued {
-        at: At,
         d: &'a str,
     },
 }

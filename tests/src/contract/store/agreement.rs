@@ -14,8 +14,9 @@ use holdfast_core::nostr::{
 use holdfast_core::scope::{
     Access, Page, PlanView, ReadPlan, Row, admits, compile, compile_artifact,
 };
+use holdfast_core::sync::SyncRequest;
 
-use super::{Bounds, Subject, Subjects, live_query};
+use super::{AMPLE_MS, Bounds, Subject, Subjects, live_query, syncs};
 use crate::build::{self, Revision, now, tag};
 
 const EVENTS: usize = 400;
@@ -95,6 +96,61 @@ pub fn every_read_agrees_with_the_evaluator(subjects: &dyn Subjects) {
         found += expected.len();
     }
     assert!(found > 5 * FILTERS, "{found} rows: the data is too thin");
+}
+
+/// Compares the initial sets of random syncs with the current view and with the evaluator.
+pub fn initial_sets_agree_with_the_evaluator(subjects: &dyn Subjects) {
+    let mut world = World::build(subjects, 2);
+    let facts = world.facts();
+    let channels: Vec<String> = world.channels.iter().map(ToString::to_string).collect();
+    let people: Vec<PubKey> = world.people.iter().map(SecretKey::public_key).collect();
+    let mut found = 0;
+    for number in 0..FILTERS {
+        let mut filter = world.artifact_filter();
+        filter.view = ArtifactView::Current;
+        if !world.chance.one_in(4) {
+            filter.predicates.remove("d");
+        }
+        let named = world.chance.some(&channels);
+        filter.predicates.insert("h".to_owned(), named);
+        let reader = match world.chance.below(8) {
+            0 => None,
+            1..4 => Some(people[0]),
+            _ => Some(world.chance.pick(&people)),
+        };
+        let readers = reader.into_iter().collect();
+        let plan = compile_artifact(world.subject.one, &readers, &filter).expect("a plan");
+        let plan = ReadPlan {
+            page: Page {
+                limit: 1_000,
+                offset: 0,
+            },
+            ..plan
+        };
+        let expected: BTreeSet<EventId> =
+            admitted(&facts, &world.heads, &plan).into_iter().collect();
+        let current = world.subject.rows(vec![plan.clone()]);
+        let current: BTreeSet<EventId> = current.into_iter().map(|row| row.id).collect();
+        assert_eq!(current, expected, "{plan:#?}");
+        let request = SyncRequest {
+            plan,
+            rows_max: 1 + number as u32 % 5,
+            bytes_max: usize::MAX,
+            budget_ms: AMPLE_MS,
+        };
+        let pages = syncs::pages(&world.subject, request.clone());
+        let rows: Vec<_> = pages.iter().flat_map(|page| &page.rows).collect();
+        assert!(rows.is_sorted_by_key(|row| row.artifact));
+        for row in &rows {
+            let head = &world.heads[&row.artifact];
+            assert_eq!((row.event, &*row.json), (head.id, &*head.to_json()));
+            assert_eq!(Some(row.home), head.channel_tag());
+        }
+        assert_eq!(rows.len(), expected.len(), "{request:#?}");
+        assert!(rows.iter().all(|row| expected.contains(&row.event)));
+        found += rows.len();
+    }
+    assert!(found > FILTERS, "{found} rows: the data is too thin");
 }
 
 impl World {

@@ -1,10 +1,11 @@
 //! The contract of [`Store`]: S1 to S9 of the port's page.
 //!
-//! What belongs here: a store under test and the questions every test asks of it. The tests are in `writes`, `reads` and
-//! `agreement`.
+//! What belongs here: a store under test and the questions every test asks of it. The tests are in `writes`, `reads`, `syncs`
+//! and `agreement`.
 
 pub mod agreement;
 pub mod reads;
+pub mod syncs;
 pub mod writes;
 
 use std::any::Any;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use holdfast_core::accept::{Policy, Profile, RelayKey, Submission};
 use holdfast_core::ids::{ChannelId, CommunityId, Position};
+use holdfast_core::limits::SYNC_SNAPSHOTS_MAX;
 use holdfast_core::node::{
     HistoryPage, HistoryRow, LiveQuery, LiveRows, QueryAnswer, QueryKind, ReadFailure, Signal,
     SubmitOutcome,
@@ -34,6 +36,8 @@ pub struct Bounds {
     pub profile: Profile,
     /// Histories open at a time.
     pub snapshots_max: usize,
+    /// Initial reads of syncs open at a time.
+    pub sync_snapshots_max: usize,
     /// Milliseconds a read waits for a place.
     pub wait_ms: u64,
     /// Milliseconds a history may stay open.
@@ -46,6 +50,7 @@ impl Bounds {
         Bounds {
             profile: Profile::Open,
             snapshots_max: 4,
+            sync_snapshots_max: SYNC_SNAPSHOTS_MAX,
             wait_ms: 5_000,
             snapshot_budget_ms: AMPLE_MS,
         }

@@ -359,7 +359,7 @@ fn a_stop_closes_the_subscription_and_stays_stopped() {
 
     let mut desk = Desk::new(config());
     desk.start(Mode::Follow);
-    assert_eq!(desk.step(Input::Stop), [stopped.clone()]);
+    assert_eq!(desk.step(Input::Stop), std::slice::from_ref(&stopped));
     assert_eq!(desk.step(Input::Connected { sync: offer(9) }), []);
     let effects = desk.start(Mode::Follow);
     request(&effects);

@@ -192,12 +192,12 @@ fn advance(desk: &mut Desk, model: &mut Model, step: &Move) -> Vec<Effect> {
         return Vec::new();
     };
     match (step, &input) {
-        (Move::Event { n, id, form, .. }, Input::Heard(frame)) if model.is_open(frame.sub()) => {
-            // A removal before EOSE is no entry but a breach.
-            if *form != 0 || model.is_live() {
-                let (event, belongs) = entry(*n, *id, *form);
-                model.entry(&event, belongs);
-            }
+        // A removal before EOSE is no entry but a breach.
+        (Move::Event { n, id, form, .. }, Input::Heard(frame))
+            if model.is_open(frame.sub()) && (*form != 0 || model.is_live()) =>
+        {
+            let (event, belongs) = entry(*n, *id, *form);
+            model.entry(&event, belongs);
         }
         (Move::Eose { .. }, Input::Heard(frame)) if model.is_open(frame.sub()) => model.eose(),
         (Move::Start(_), _) if !std::mem::replace(&mut model.is_busy, true) => {

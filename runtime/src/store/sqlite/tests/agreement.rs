@@ -1,10 +1,11 @@
 //! The translation of plans compared with the core's evaluator on random data (S9).
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use holdfast_core::ids::Position;
-use holdfast_core::nostr::{PubKey, kinds};
+use holdfast_core::ids::{ArtifactId, Position};
+use holdfast_core::nostr::{EventId, PubKey, kinds};
 use holdfast_core::rules;
 use holdfast_core::scope::{Access, PlanView, ReadPlan, Row, admits};
 
@@ -92,6 +93,57 @@ fn statements_return_what_the_core_admits() {
         pages > 1_000 && rows > 5_000,
         "{pages} pages with {rows} rows: the data is too thin"
     );
+}
+
+/// The artifacts of a plan as initial sets read them: keyset pages of so many rows.
+fn by_artifact(world: &World, budget: &Budget, plan: &ReadPlan, most: usize) -> Vec<ArtifactId> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let at = (1, CLOCK_SECS);
+        let rows = read::by_artifact(&world.reader, budget, plan, at, after, most);
+        let rows = rows.expect("a page");
+        found.extend(rows.iter().map(|(artifact, _)| *artifact));
+        after = found.last().copied();
+        if rows.len() < most {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn initial_sets_have_the_rows_that_the_core_admits_in_order() {
+    rules!("AR-SYNC-2e", "AR-SYNC-2f");
+    let budget = Budget::of(Duration::from_secs(600));
+    let mut rows = 0;
+    for seed in 0..WORLDS {
+        let mut world = World::random(seed);
+        for number in 0..PLANS_PER_WORLD {
+            // What an artifact filter can ask for.
+            let plan = ReadPlan {
+                view: PlanView::Current,
+                ids: None,
+                authors: None,
+                kinds: Some(BTreeSet::from([kinds::ARTIFACT])),
+                since: None,
+                until: None,
+                ..world.random_plan()
+            };
+            let admitted: BTreeSet<EventId> = admitted(&world, &plan)
+                .iter()
+                .map(|row| row.event.id)
+                .collect();
+            let expected: Vec<ArtifactId> = world
+                .heads
+                .iter()
+                .filter(|(_, head)| admitted.contains(head))
+                .map(|(artifact, _)| *artifact)
+                .collect();
+            let found = by_artifact(&world, &budget, &plan, 1 + number % 4);
+            assert_eq!(found, expected, "seed {seed}, {plan:#?}");
+            rows += found.len();
+        }
+    }
+    assert!(rows > 1_000, "{rows} rows: the data is too thin");
 }
 
 #[test]

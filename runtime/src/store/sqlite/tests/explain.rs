@@ -7,6 +7,7 @@ use holdfast_core::nostr::{EventId, PubKey};
 use holdfast_core::scope::{Page, PlanView, ReadPlan, Scope};
 
 use super::world::{World, artifact_id, channel_id};
+use crate::store::sqlite::driver::is_indexed_by_artifact;
 use crate::store::sqlite::plan_sql::{Purpose, compile};
 
 fn plan(view: PlanView) -> ReadPlan {
@@ -35,8 +36,8 @@ fn term(name: &str, value: &str) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// The lines of EXPLAIN QUERY PLAN for each part.
-fn explained(world: &World, plan: &ReadPlan) -> Vec<String> {
-    compile(plan, 1, 1_000, Purpose::Page)
+fn explained(world: &World, plan: &ReadPlan, purpose: Purpose) -> Vec<String> {
+    compile(plan, 1, 1_000, purpose)
         .into_iter()
         .map(|part| {
             let sql = format!("EXPLAIN QUERY PLAN {}", part.sql);
@@ -139,7 +140,7 @@ fn every_sort_of_filter_is_driven_by_its_index() {
         ),
     ];
     for (plan, expected) in cases {
-        let parts = explained(&world, &plan);
+        let parts = explained(&world, &plan, Purpose::Page);
         let text = parts.join("\n--\n");
         assert!(
             parts.first().is_some_and(|part| part
@@ -161,6 +162,46 @@ fn every_sort_of_filter_is_driven_by_its_index() {
                 "rows come in order:\n{text}"
             );
         }
+    }
+}
+
+#[test]
+fn initial_sets_are_read_by_their_index() {
+    let world = World::empty(1);
+    let current = |terms| ReadPlan {
+        channels: Some(BTreeSet::from([channel_id(1), channel_id(2)])),
+        terms,
+        ..plan(PlanView::Current)
+    };
+    let cases = [
+        (
+            current(BTreeMap::new()),
+            "head_by_home_artifact (community=? AND home=? AND artifact>?)",
+            true,
+        ),
+        (
+            current(term("type", "x")),
+            "head_by_home_artifact (community=? AND home=? AND artifact>?)",
+            true,
+        ),
+        (
+            current(term("project", "x")),
+            "PRIMARY KEY (community=? AND name=? AND value=?)",
+            false,
+        ),
+        (
+            plan(PlanView::Current),
+            "PRIMARY KEY (community=? AND artifact>?)",
+            true,
+        ),
+    ];
+    for (plan, expected, in_order) in cases {
+        let parts = explained(&world, &plan, Purpose::ByArtifact);
+        let text = parts.join("\n--\n");
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.contains(expected), "wanted {expected} first:\n{text}");
+        assert_eq!(is_indexed_by_artifact(&plan), in_order);
+        assert_eq!(!text.contains("B-TREE FOR ORDER BY"), in_order, "{text}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! The driver under an executor of the test's own: every task is polled by hand, the clock stands still until it is moved, and the
 //! store answers when the test says so.
 
+mod syncs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -14,32 +16,50 @@ use holdfast_core::ids::{CommunityId, Now, Position};
 use holdfast_core::node::{
     BusGeneration, BusMessage, CloseReason, Config, ConnId, Generation, HistoryPage, HistoryRow,
     LedgerPage, LiveQuery, LiveRows, Node, Note, QueryAnswer, QueryKind, ReadFailure, Reply,
-    Request, SubmitOutcome, Topic,
+    Request, Settled, SubmitOutcome, Topic,
 };
 use holdfast_core::nostr::{
     ClientMessage, Draft, Event, EventId, Filter, RelayFrame, SecretKey, SubId,
 };
 use holdfast_core::scope::{Cut, ReadPlan};
+use holdfast_core::sync::{HeadQuery, HeadRows, StoreGeneration, SyncPage, SyncRequest};
 use tokio::sync::oneshot;
 
-use super::ports::{BoxFuture, Bus, BusEvent, Clock, History, Links, NoteSink, Spawn, Store};
+use super::ports::{
+    BoxFuture, Bus, BusEvent, Clock, History, Links, NoteSink, Spawn, Store, SyncSnapshot,
+};
 use super::{Driver, DriverHandle, NoteCounts, Ports};
 use crate::links::{Outbound, Tally};
 
-type Pages = Vec<oneshot::Sender<Result<HistoryPage, ReadFailure>>>;
+type Pages<P> = Vec<oneshot::Sender<Result<P, ReadFailure>>>;
 
 /// A store whose answers are given by the test.
 #[derive(Default)]
 struct FakeStore {
     submits: Mutex<Vec<oneshot::Sender<SubmitOutcome>>>,
     queries: Mutex<Vec<oneshot::Sender<Result<QueryAnswer, ReadFailure>>>>,
-    pages: Arc<Mutex<Pages>>,
+    pages: Arc<Mutex<Pages<HistoryPage>>>,
     histories_open: Arc<AtomicUsize>,
+    sync_pages: Arc<Mutex<Pages<SyncPage>>>,
+    syncs_open: Arc<AtomicUsize>,
+    heads: Mutex<Pages<HeadRows>>,
+    settles: Mutex<Vec<oneshot::Sender<Settled>>>,
 }
 
-struct FakeHistory {
-    pages: Arc<Mutex<Pages>>,
+/// An open read of a fake store; it is counted as long as it lives.
+struct FakeRead<P> {
+    pages: Arc<Mutex<Pages<P>>>,
     open: Arc<AtomicUsize>,
+}
+
+impl<P> FakeRead<P> {
+    fn new(pages: &Arc<Mutex<Pages<P>>>, open: &Arc<AtomicUsize>) -> FakeRead<P> {
+        open.fetch_add(1, Ordering::SeqCst);
+        FakeRead {
+            pages: Arc::clone(pages),
+            open: Arc::clone(open),
+        }
+    }
 }
 
 /// An answer that comes when its sender speaks; a sender that is dropped kills the task, as a panic would.
@@ -55,14 +75,25 @@ impl Store for FakeStore {
     }
 
     fn open_history(&self, _: Vec<ReadPlan>) -> BoxFuture<Result<Box<dyn History>, ReadFailure>> {
-        self.histories_open.fetch_add(1, Ordering::SeqCst);
-        let history = FakeHistory {
-            pages: Arc::clone(&self.pages),
-            open: Arc::clone(&self.histories_open),
-        };
+        let history = FakeRead::new(&self.pages, &self.histories_open);
         Box::pin(std::future::ready(
             Ok(Box::new(history) as Box<dyn History>),
         ))
+    }
+
+    fn open_sync(&self, _: SyncRequest) -> BoxFuture<Result<Box<dyn SyncSnapshot>, ReadFailure>> {
+        let sync = FakeRead::new(&self.sync_pages, &self.syncs_open);
+        Box::pin(std::future::ready(Ok(
+            Box::new(sync) as Box<dyn SyncSnapshot>
+        )))
+    }
+
+    fn heads(&self, _: CommunityId, _: HeadQuery) -> BoxFuture<Result<HeadRows, ReadFailure>> {
+        later(&self.heads)
+    }
+
+    fn settle(&self, _: u64) -> BoxFuture<Settled> {
+        later(&self.settles)
     }
 
     fn query(
@@ -83,6 +114,7 @@ impl Store for FakeStore {
             signals: Vec::new(),
             cursor: Cut::Position(Position(0)),
             more: false,
+            store: StoreGeneration::default(),
         })))
     }
 
@@ -91,13 +123,19 @@ impl Store for FakeStore {
     }
 }
 
-impl History for FakeHistory {
+impl History for FakeRead<HistoryPage> {
     fn next(&mut self, _: u32, _: usize) -> BoxFuture<Result<HistoryPage, ReadFailure>> {
         later(&self.pages)
     }
 }
 
-impl Drop for FakeHistory {
+impl SyncSnapshot for FakeRead<SyncPage> {
+    fn next(&mut self) -> BoxFuture<Result<SyncPage, ReadFailure>> {
+        later(&self.pages)
+    }
+}
+
+impl<P> Drop for FakeRead<P> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
