@@ -9,6 +9,12 @@ compile_error!(
     "holdfast-sim builds only with --cfg madsim, which .cargo/config.toml sets: an exported RUSTFLAGS hides that file, unset it"
 );
 
+pub mod canary;
+pub mod cli;
+pub mod explore;
+pub mod folder;
+pub mod goals;
+pub mod matrix;
 pub mod options;
 pub mod outcome;
 pub mod stepper;

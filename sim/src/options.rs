@@ -122,6 +122,8 @@ pub struct Options {
     pub workload: Workload,
     /// The seeded bug, if any.
     pub mutant: Option<String>,
+    /// Leaves one EVENT of a complete initial set out of the history, so that the run must be found wrong.
+    pub canary: bool,
 }
 
 /// Version of [`Options`].
@@ -189,6 +191,7 @@ impl Options {
             families,
             workload,
             mutant: None,
+            canary: false,
         }
     }
 

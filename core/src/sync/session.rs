@@ -530,12 +530,15 @@ impl SyncSession {
         let (is_readable, is_after) = self.match_head(head, event, rows);
         let home = self.number(head.home).filter(|_| is_after);
         if let (true, Some(home)) = (is_readable, home) {
+            if before.is_none() && self.copy.len() >= self.max_events {
+                // The client keeps the set it has, which the relay said is the largest it serves (H7).
+                return Some(Ending::Error(SyncError::TooLarge));
+            }
             out.push(SyncOutput::Event(Arc::clone(json)));
             if !self.seeded.is(Mutant::M12) {
                 self.copy.put(artifact, home);
             }
-            let too_large = self.copy.len() > self.max_events;
-            return too_large.then_some(Ending::Error(SyncError::TooLarge));
+            return None;
         }
         let Some(source) = before else {
             if self.seeded.is(Mutant::M13) && is_readable {

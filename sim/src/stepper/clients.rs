@@ -142,7 +142,6 @@ impl Stepper<'_> {
                 }
             }
             replica::Effect::Replaced => {
-                self.goal("replica replaced its set");
                 self.local_set(at);
             }
             replica::Effect::Failed(failure) => {
@@ -374,7 +373,6 @@ impl Stepper<'_> {
             let at = self.tape.choose(self.people.syncers.len());
             let mode = self.people.syncers[at].mode;
             let jitter = self.jitter();
-            self.goal("replica asks anew");
             self.replica_step(at, replica::Input::Start { mode, jitter });
         }
     }
@@ -437,7 +435,6 @@ impl Stepper<'_> {
                     Some((sub.clone(), *attempt))
                 });
                 if let Some((sub, attempt)) = open {
-                    self.goal("hostile CLOSE");
                     self.write(Record::Close { attempt });
                     if let Some(hostile) = &mut self.people.hostile {
                         hostile.subs.remove(&sub);
@@ -458,7 +455,6 @@ impl Stepper<'_> {
             }
             _ => {
                 if let Some(machine) = machine {
-                    self.goal("hostile disconnect");
                     self.links[machine].cut(conn);
                 }
             }
@@ -473,9 +469,6 @@ impl Stepper<'_> {
         recorded: format::Filter,
         message: Sent,
     ) {
-        if self.by_sub.contains_key(&(conn, sub.to_owned())) {
-            self.goal("subscription id used again");
-        }
         if let Some(attempt) = self.ask(conn, sub, key, None, recorded, message)
             && let Some(hostile) = &mut self.people.hostile
         {

@@ -12,7 +12,7 @@ use holdfast_core::sync::{HeadRows, StoreGeneration};
 use holdfast_world::bus::{BusFault, BusStep, Loss};
 use holdfast_world::links::{LinkStep, Sent};
 use holdfast_world::store::{
-    Answered, ProcessId, StepId, StepKind, StoreAnswer, StoreFault, StoreOp, StoreTime,
+    Answered, ProcessId, StepId, StoreAnswer, StoreFault, StoreOp, StoreTime,
 };
 use holdfast_world::truth::What;
 use sha2::Digest;
@@ -20,6 +20,7 @@ use sha2::Digest;
 use super::machine::SyncCall;
 use super::people::Line;
 use super::{Asked, Stepper, Work, is_line, record, setting};
+use crate::goals;
 use crate::options::Family;
 
 impl Stepper<'_> {
@@ -27,6 +28,7 @@ impl Stepper<'_> {
 
     /// Starts a process.
     pub(super) fn start(&mut self, machine: usize) {
+        self.bury(machine);
         self.next_process += 1;
         let process = ProcessId(self.next_process);
         let config = setting::node(self.options, self.bug);
@@ -36,6 +38,22 @@ impl Stepper<'_> {
         self.bus.start(number);
         self.store_seen.remove(&machine);
         self.write(Record::NodeUp { node: number });
+    }
+
+    /// The database is done with what a dead process left there before the next one starts.
+    fn bury(&mut self, machine: usize) {
+        let time = self.store_time();
+        let dead = self.machines[machine].process;
+        loop {
+            let runnable = self.store.runnable(time);
+            let left = runnable
+                .into_iter()
+                .find(|step| self.store.process(step.tx) == Some(dead));
+            match left {
+                Some(step) => self.store_step(step, None),
+                None => return,
+            }
+        }
     }
 
     /// A process dies, with everything that it had in memory.
@@ -48,6 +66,8 @@ impl Stepper<'_> {
         self.bus.crash(number);
         self.machines[machine].die();
         self.reads.retain(|(of, _), _| *of != machine);
+        self.snapshot_index.retain(|(of, _), _| *of != machine);
+        self.read_index.retain(|(of, _), _| *of != machine);
         for conn in self.links[machine].crash() {
             self.connection_ended(conn, Party::Relay, "the process died");
         }
@@ -82,9 +102,16 @@ impl Stepper<'_> {
             _ => None,
         };
         self.note_generation(machine, &input);
+        if let Input::SnapshotClosed { op } = &input
+            && let Some((attempt, true)) = self.reads.remove(&(machine, *op))
+        {
+            self.write(Record::SnapshotClosed { attempt });
+        }
+        let taken = self.snapshot_before(machine, &input);
         let heads = self.heads_before(machine, &input);
         let effects = self.machines[machine].step(self.now_ms, input);
         self.hash.update(format!("{effects:?}").as_bytes());
+        self.snapshot_after(machine, taken, &effects);
         if let Some((conn, sub)) = req {
             self.name_generation(machine, conn, &sub);
         }
@@ -103,6 +130,33 @@ impl Stepper<'_> {
             .and_then(|node| node.sync(conn, sub));
         if let (Some(view), Some(attempt)) = (view, self.handling) {
             self.by_generation.insert((conn, view.generation), attempt);
+        }
+    }
+
+    /// The sync that still wants the snapshot whose first page comes, and the newest commit it sees.
+    fn snapshot_before(&mut self, machine: usize, input: &Input) -> Option<(OpId, Attempt, u64)> {
+        let Input::SyncPage { op, page: Ok(page) } = input else {
+            return None;
+        };
+        page.opened.as_ref()?;
+        let index = self.snapshot_index.remove(&(machine, *op))?;
+        let node = self.machines[machine].node.as_ref()?;
+        node.syncs().find(|view| view.read == Some(*op))?;
+        let (attempt, _) = *self.reads.get(&(machine, *op))?;
+        Some((*op, attempt, index))
+    }
+
+    /// A snapshot counts as open when its first page was taken, and as closed when the node hears so.
+    fn snapshot_after(
+        &mut self,
+        machine: usize,
+        taken: Option<(OpId, Attempt, u64)>,
+        effects: &[Effect],
+    ) {
+        let is_given_up = effects.contains(&Effect::Note(Note::SyncRestarted));
+        if let Some((op, attempt, index)) = taken.filter(|_| !is_given_up) {
+            self.reads.insert((machine, op), (attempt, true));
+            self.write(Record::SnapshotOpen { attempt, index });
         }
     }
 
@@ -134,6 +188,10 @@ impl Stepper<'_> {
             return None;
         };
         let takers = self.takers(machine, *op);
+        self.head_index = {
+            let seen = self.read_index.remove(&(machine, *op));
+            seen.unwrap_or(self.commits_seen as u64)
+        };
         if rows.is_err() {
             let node = self.machines[machine].number;
             let attempts: Vec<Attempt> = takers.iter().map(|(_, _, attempt, _)| *attempt).collect();
@@ -200,7 +258,7 @@ impl Stepper<'_> {
                     (_, None) if is_closed => ReadResult::Ends,
                     (_, None) => ReadResult::Nothing,
                 };
-                let is_over = !matches!(result, ReadResult::Failed | ReadResult::Left);
+                let is_over = !matches!(result, ReadResult::Failed);
                 self.write(Record::ReadEnd {
                     attempt: *attempt,
                     d: artifact.to_string(),
@@ -319,11 +377,11 @@ impl Stepper<'_> {
 
     /// A CLOSED without a generation refuses the REQ that is being handled.
     fn refusal(&mut self, conn: ConnId, generation: Option<Generation>, frame: &RelayFrame) {
-        if let (None, RelayFrame::Closed { sub, .. }) = (generation, frame) {
-            if let Some(attempt) = self.handling {
-                let key = (conn, sub.as_str().to_owned());
-                self.refusals.entry(key).or_default().push_back(attempt);
-            }
+        if let (None, RelayFrame::Closed { sub, .. }) = (generation, frame)
+            && let Some(attempt) = self.handling
+        {
+            let key = (conn, sub.as_str().to_owned());
+            self.refusals.entry(key).or_default().push_back(attempt);
         }
     }
 
@@ -367,13 +425,13 @@ impl Stepper<'_> {
                 let attempt =
                     view.and_then(|view| self.by_generation.get(&(view.conn, view.generation)));
                 if let Some(attempt) = attempt {
-                    self.reads.insert((machine, op), *attempt);
+                    self.reads.insert((machine, op), (*attempt, false));
                 }
             }
             Effect::ReadHeads { .. } => {
                 let takers = self.takers(machine, op);
                 if takers.len() > 1 {
-                    self.goal("head read shared");
+                    self.goal(goals::SHARED_HEAD_READ);
                 }
                 for (_, _, attempt, artifacts) in takers {
                     let ds = artifacts.iter().map(ToString::to_string).collect();
@@ -398,9 +456,6 @@ impl Stepper<'_> {
             };
             self.fault(family, &format!("{fault:?} at {:?}", step.kind), None, None);
         }
-        if step.kind == StepKind::LateCommit {
-            self.goal("unknown commit commits late");
-        }
         let answered = self.store.step(time, step.tx, fault);
         self.note_commits();
         if let Some(answered) = answered {
@@ -420,14 +475,11 @@ impl Stepper<'_> {
             return;
         };
         let node = self.machines[machine].number;
-        let attempt = self.reads.get(&(machine, op)).copied();
+        let attempt = self.reads.get(&(machine, op)).map(|(attempt, _)| *attempt);
         match &answered.answer {
             StoreAnswer::SyncPage(Ok(page)) => {
-                if let (Some(attempt), Some(index), true) =
-                    (attempt, answered.seen_commits, page.opened.is_some())
-                {
-                    self.write(Record::SnapshotOpen { attempt, index });
-                    self.asked.entry(attempt).or_default().has_snapshot = true;
+                if let (Some(index), true) = (answered.seen_commits, page.opened.is_some()) {
+                    self.snapshot_index.insert((machine, op), index);
                 }
             }
             StoreAnswer::SyncPage(Err(failure)) => {
@@ -444,16 +496,6 @@ impl Stepper<'_> {
                     op: None,
                 });
             }
-            StoreAnswer::SnapshotClosed => {
-                let is_seen = |attempt: &Attempt| {
-                    let asked = self.asked.get(attempt);
-                    asked.is_some_and(|asked| asked.has_snapshot)
-                };
-                if let Some(attempt) = attempt.filter(is_seen) {
-                    self.write(Record::SnapshotClosed { attempt });
-                }
-                self.reads.remove(&(machine, op));
-            }
             StoreAnswer::Submitted(holdfast_core::node::SubmitOutcome::Unknown { .. }) => {
                 let op = self.store_ops.get(&answered.tx).copied();
                 self.write(Record::StoreFault {
@@ -466,15 +508,11 @@ impl Stepper<'_> {
             _ => {}
         }
         if let Some(index) = answered.seen_commits {
-            self.head_index = index;
+            self.read_index.insert((machine, op), index);
         }
-        let index = answered.seen_commits;
         let (inputs, call) = self.machines[machine].answered(op, answered.answer);
         self.call(call);
         for input in inputs {
-            if let Some(index) = index {
-                self.head_index = index;
-            }
             self.feed(machine, input);
         }
     }
@@ -491,6 +529,7 @@ impl Stepper<'_> {
             let node = self.process_node.get(&commit.process).copied().unwrap_or(1);
             self.writes += commit.submissions.len() as u64;
             for change in &commit.changes {
+                self.committed.insert(change.position.0);
                 if let What::Revision {
                     artifact,
                     event,
@@ -572,6 +611,8 @@ impl Stepper<'_> {
             .iter()
             .filter(|signal| is_of_channel || signal.channel.is_none())
             .map(|signal| signal.position.0)
+            // A commit that the store has forgotten is announced although it may never have happened.
+            .filter(|position| self.committed.contains(position))
             .collect();
         if !positions.is_empty() {
             let node = self.machines[machine].number;
@@ -690,9 +731,6 @@ impl Stepper<'_> {
                     h,
                     raw: None,
                 });
-                if kind == 45_011 {
-                    self.goal("move marker sent");
-                }
             }
             RelayFrame::Eose { sub } => {
                 self.eoses += 1;
@@ -706,7 +744,6 @@ impl Stepper<'_> {
                 if let Some(word) = message.strip_prefix("resync: ") {
                     *self.resyncs.entry(word.to_owned()).or_default() += 1;
                 }
-                self.closed_goal(message);
                 self.write(Record::Closed {
                     conn: conn.0,
                     sub: sub.as_str().to_owned(),
@@ -724,27 +761,22 @@ impl Stepper<'_> {
         self.tell_syncer(conn, frame);
     }
 
-    fn closed_goal(&mut self, message: &str) {
-        let goal = match message {
-            "resync: signals" => "resync: signals",
-            "resync: backlog" => "resync: backlog",
-            "resync: lookup" => "resync: lookup",
-            "resync: store" => "resync: store",
-            "resync: access" => "resync: access",
-            "resync: retired" => "resync: retired",
-            "error: too-large" => "error: too-large",
-            "error: busy" => "error: busy",
-            "error: budget" => "error: budget",
-            "error: store" => "error: store",
-            "error: bus" => "error: bus",
-            text if text.starts_with("restricted: ") => "restricted",
-            text if text.starts_with("error: filter") => "error: filter",
-            _ => return,
-        };
-        self.goal(goal);
-    }
-
     fn client_ok(&mut self, conn: ConnId, id: EventId, accepted: bool, text: &str) {
+        let opens = |line: Line| line == Line::Opening(conn);
+        let is_proof = self.people.writers.iter().any(|writer| opens(writer.line))
+            || self.people.syncers.iter().any(|syncer| opens(syncer.line))
+            || self
+                .people
+                .hostile
+                .as_ref()
+                .is_some_and(|hostile| opens(hostile.line));
+        if is_proof && !accepted {
+            // The relay's clock jumped while the proof was on its way.
+            if let Some(machine) = self.conn_machine.get(&conn).copied() {
+                self.links[machine].cut(conn);
+            }
+            return;
+        }
         let mut authed = None;
         for writer in &mut self.people.writers {
             if writer.line == Line::Opening(conn) {
@@ -833,17 +865,11 @@ impl Stepper<'_> {
 
     fn note(&mut self, note: Note) {
         let goal = match note {
-            Note::SyncWaitsForSnapshot => "sync waits for a snapshot place",
-            Note::StaleConfirmation => "stale confirmation",
-            Note::PublishRetried => "publish retried",
-            Note::LedgerCaughtUp => "loss made good from the ledger",
-            Note::StoreChanged => "another database answered",
-            Note::CommitOpen => "commit stays open",
-            Note::CommitSettled => "commit settled",
-            Note::Swept => "sweep brought rows",
-            Note::SignalRepeated => "signal repeated",
-            Note::LateAnswer => "late answer dropped",
-            Note::SubscriptionReplaced => "subscription replaced",
+            Note::SyncWaitsForSnapshot => goals::SLOT_WAIT,
+            Note::StaleConfirmation => goals::STALE_CONFIRMATION,
+            Note::Swept => goals::SWEEP_FOUND,
+            Note::SignalRepeated => goals::SIGNAL_REPEATED,
+            Note::LateAnswer => goals::LATE_ANSWER,
             _ => return,
         };
         self.goal(goal);

@@ -19,6 +19,7 @@ use sha2::Digest;
 use super::{STEPS_MAX, Stepper, machine::EPOCH_SECS, record, setting};
 use crate::options::Options;
 use crate::outcome::{Judged, Outcome, Violation};
+use crate::{canary, goals};
 
 /// Longest that healing may take, in simulated milliseconds.
 const QUIET_MAX_MS: u64 = 240_000;
@@ -100,7 +101,9 @@ impl Stepper<'_> {
         let began_ms = self.now_ms;
         let sweeps_ms = 3 * self.options.sweep_interval_ms;
         loop {
-            self.run_dry()?;
+            if self.run_dry().is_none() {
+                return Some(format!("not at rest after {STEPS_MAX} steps"));
+            }
             let is_late = self.now_ms >= began_ms + sweeps_ms + REGISTER_DEADLINE_MS;
             if is_late && self.is_at_rest() {
                 break;
@@ -210,10 +213,17 @@ impl Stepper<'_> {
             open: Some(self.end_open()),
         };
         self.write(end);
-        let history = History {
+        let mut history = History {
             header: self.header(),
             lines: std::mem::take(&mut self.record).into_lines(),
         };
+        let mut goals = goals::observe(&history, self.options);
+        for (goal, times) in &self.goals {
+            *goals.entry(goal).or_default() += times;
+        }
+        if self.options.canary {
+            canary::blind(&mut history);
+        }
         let (verdict, unjudged) = verdict(&history);
         let bytes = history.write(Vec::new()).expect("memory takes every line");
         let clean = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -224,7 +234,7 @@ impl Stepper<'_> {
             trace_hash: hex(&self.hash.finalize()),
             verdict,
             broken: clean(broken).or(unjudged),
-            goals: self.goals,
+            goals,
             faults: self.faults,
             writes: self.writes,
             eoses: self.eoses,
@@ -367,7 +377,7 @@ impl Stepper<'_> {
                     .reads
                     .iter()
                     .filter(|((of, _), _)| *of == machine)
-                    .map(|(_, attempt)| *attempt)
+                    .map(|(_, (attempt, _))| *attempt)
                     .collect();
                 NodeOpen {
                     node: self.machines[machine].number,

@@ -77,10 +77,11 @@ fn served(story: &Story<'_>, bench: &mut Bench, wants: &Wants<'_>, rest: At) {
 
 fn announced(story: &Story<'_>, bench: &mut Bench, rest: At) {
     for (index, commit) in story.ledger.commits.iter().enumerate() {
-        let died = story
-            .node(commit.node)
-            .death_after(commit.at)
-            .is_some_and(|death| death < rest);
+        let life = story.node(commit.node);
+        let died = life.dead_at(commit.at).is_some()
+            || life
+                .death_after(commit.at)
+                .is_some_and(|death| death < rest);
         if died || commit.at > rest {
             continue;
         }

@@ -73,6 +73,10 @@ impl<'a> Story<'a> {
         let commit = self.ledger.commit(k);
         let life = self.node(commit.node);
         if self.knows(Knows::Published) {
+            // A COMMIT that was sent may take place after its process died.
+            if let Some(death) = life.dead_at(commit.earliest) {
+                return Some(death);
+            }
             let death = life.death_after(commit.earliest)?;
             let published = self.published_at(k, change);
             return published.is_none_or(|at| at > death).then_some(death);

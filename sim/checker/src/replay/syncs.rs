@@ -165,6 +165,16 @@ impl<'a> NodeLife<'a> {
         self.deaths.get(first).copied()
     }
 
+    /// The death after which a process had not started again by a record, if there is one.
+    pub(crate) fn dead_at(&self, at: At) -> Option<At> {
+        let death = *self.deaths[..self.deaths.partition_point(|&death| death <= at)].last()?;
+        let is_reborn = self
+            .births
+            .iter()
+            .any(|&birth| death < birth && birth <= at);
+        (!is_reborn).then_some(death)
+    }
+
     /// Whether the bus was down somewhere from one record to another.
     pub(crate) fn down_between(&self, from: At, to: At) -> bool {
         let overlaps =

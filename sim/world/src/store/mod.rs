@@ -288,6 +288,11 @@ impl Store {
             .collect()
     }
 
+    /// Whose an operation is; none when it is over.
+    pub fn process(&self, tx: TxId) -> Option<ProcessId> {
+        self.txs.get(&tx).map(|entry| entry.process)
+    }
+
     /// What the next step of an operation would do; none while it waits, or is over.
     pub fn next_step(&self, now: StoreTime, tx: TxId) -> Option<StepKind> {
         self.kind(now, self.txs.get(&tx)?)
