@@ -92,6 +92,11 @@ impl Outbound {
         }
     }
 
+    /// The generations with frames that wait, in order.
+    pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
+        self.lanes.keys().copied()
+    }
+
     /// What waits.
     pub fn waiting(&self) -> Tally {
         self.waiting

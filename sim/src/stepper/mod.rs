@@ -304,7 +304,10 @@ impl<'o> Stepper<'o> {
         let mut steps = self.bus.runnable(self.now_ms);
         // What reaches a process that stands still waits in its connection.
         steps.retain(|step| {
-            let reaches = !matches!(step, BusStep::Request(_) | BusStep::Publish(_));
+            let reaches = !matches!(
+                step,
+                BusStep::Request(_) | BusStep::Forward(_) | BusStep::Publish(_)
+            );
             let machine = &self.machines[step.peer() as usize - 1];
             machine.is_running() || (machine.node.is_some() && !reaches)
         });

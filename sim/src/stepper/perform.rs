@@ -568,7 +568,8 @@ impl Stepper<'_> {
                 | BusFault::Undecodable
                 | BusFault::Duplicate
                 | BusFault::Reorder
-                | BusFault::LostForOne(_) => Family::BusMessages,
+                | BusFault::LostForOne(_)
+                | BusFault::LostForAll => Family::BusMessages,
                 BusFault::PublishRefused
                 | BusFault::PublishAnswerLost
                 | BusFault::RequestRefused => Family::BusConnection,
@@ -623,7 +624,7 @@ impl Stepper<'_> {
 
     pub(super) fn link_step(&mut self, machine: usize, step: LinkStep) {
         self.hash.update(format!("{step:?}").as_bytes());
-        let (LinkStep::Receive(conn) | LinkStep::Flush(conn) | LinkStep::End(conn)) = step;
+        let conn = step.conn();
         let outcome = self.links[machine].step(step);
         if let Some(number) = outcome.received
             && let Some(attempt) = self.requests.remove(&(conn, number))

@@ -1,13 +1,20 @@
 //! The simulated bus: a server with topics, and one numbered subscriber connection per process. It keeps the bus contract and
 //! is as bad as the contract allows:
 //!
-//! - B1: messages may be lost, doubled, reordered and delayed;
+//! - B1: messages may be doubled, reordered and delayed; that one is lost without any report is a fault of its own, since only
+//!   the sweep finds what it announced;
 //! - B2: SUBSCRIBE takes effect at the server in one step and its confirmation reaches the process in a later one;
 //! - B3: every loss on a subscriber connection is reported as `BusDown`, at once or by the beacon, before any later message;
 //! - B4: a half-open connection delivers nothing until the beacon's deadline, then it is reported;
 //! - B5: a publish that the server did not take is answered `false`.
 //!
+//! It may consist of several servers: a message reaches the subscribers of the publisher's server at once and those of another
+//! server in a later step. Connections for publishing and for subscribing are different ones, as in a real process.
+//!
 //! What belongs here: connections, topics, messages under way. What must not: time and chance of its own, meaning of messages.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,6 +47,18 @@ pub enum BusVariant {
     DroppedPublishAcknowledged,
     /// B4: a half-open connection is never found.
     HalfOpenNeverFound,
+}
+
+impl BusVariant {
+    /// All of them.
+    pub const ALL: [BusVariant; 6] = [
+        BusVariant::ConfirmsBeforeEffect,
+        BusVariant::ReconnectsSilently,
+        BusVariant::LagUnreported,
+        BusVariant::GenerationNotRaised,
+        BusVariant::DroppedPublishAcknowledged,
+        BusVariant::HalfOpenNeverFound,
+    ];
 }
 
 /// Which line is broken, if any. Without the feature `mutants` it is empty and every question about it is answered no.
@@ -79,6 +98,8 @@ pub enum BusStep {
     Connect(Peer),
     /// The server takes the next SUBSCRIBE or UNSUBSCRIBE of a connection.
     Request(Peer),
+    /// The server of this subscriber takes the next message that another server forwards.
+    Forward(Peer),
     /// The process takes the next thing out of its connection.
     Deliver(Peer),
     /// The server takes the next publish of a process.
@@ -94,6 +115,7 @@ impl BusStep {
             BusStep::Report(peer)
             | BusStep::Connect(peer)
             | BusStep::Request(peer)
+            | BusStep::Forward(peer)
             | BusStep::Deliver(peer)
             | BusStep::Publish(peer)
             | BusStep::Acknowledge(peer) => peer,
@@ -101,7 +123,7 @@ impl BusStep {
     }
 }
 
-/// What strikes at a step.
+/// What strikes at a step; at any other step, or where there is nothing to strike, a fault has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BusFault {
     /// `Deliver`: the message is lost inside the process, which knows it (local lag).
@@ -116,8 +138,10 @@ pub enum BusFault {
     PublishRefused,
     /// `Publish`: the server takes it and the answer is lost.
     PublishAnswerLost,
-    /// `Publish`: it never reaches this one subscriber; only the sweep finds what it announced.
+    /// `Publish`: it never reaches this one subscriber, and nobody is told; only the sweep finds what it announced.
     LostForOne(Peer),
+    /// `Publish`: a server that nobody listens to takes it, as a stale one after a failover; only the sweep finds it.
+    LostForAll,
     /// `Request`: the server refuses, and the connection is given up.
     RequestRefused,
 }
@@ -125,12 +149,14 @@ pub enum BusFault {
 /// What a step brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BusOutcome {
-    /// For the node of the step's process.
+    /// For the node of the step's process, in this order.
     pub inputs: Vec<Input>,
     /// Losses that happened, as an honest adapter reports them, whoever is told.
     pub losses: Vec<(Peer, Loss)>,
-    /// A message that the server took: its topic and itself.
+    /// A message that a server took: its topic and itself.
     pub taken: Option<(Topic, BusMessage)>,
+    /// Subscribers of its topic that will never get the message that was taken, and are not told.
+    pub silently_lost: Vec<Peer>,
     /// The fault had an effect.
     pub has_struck: bool,
 }
@@ -177,10 +203,17 @@ enum State {
 /// The side of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Side {
+    /// The server of both its connections.
+    server: u32,
     state: State,
     generation: BusGeneration,
+    /// Requests on their way to the server.
     requests: VecDeque<Request>,
+    /// What the server serves this connection.
     subscribed: BTreeSet<Topic>,
+    /// Messages on their way from other servers; they are the servers', so they outlast a connection.
+    forwarded: VecDeque<(Topic, BusMessage)>,
+    /// On its way from the server, confirmations and messages in one order.
     buffer: VecDeque<Delivery>,
     publishes: VecDeque<(OpId, Topic, BusMessage)>,
     answers: VecDeque<(OpId, bool)>,
@@ -202,9 +235,18 @@ impl Bus {
         }
     }
 
-    /// A process starts: it will connect.
+    /// A process starts: it will connect to the first server.
     pub fn start(&mut self, peer: Peer) {
-        self.sides.insert(peer, Side::default());
+        self.start_on(peer, 0);
+    }
+
+    /// A process starts: it will connect to this server.
+    pub fn start_on(&mut self, peer: Peer, server: u32) {
+        let side = Side {
+            server,
+            ..Side::default()
+        };
+        self.sides.insert(peer, side);
     }
 
     /// A process is gone with everything under way to and from it. What it had published is published.
@@ -212,13 +254,16 @@ impl Bus {
         self.sides.remove(&peer);
     }
 
-    /// Performs an effect of a process; other effects are not the bus's.
+    /// Performs an effect of a process; other effects are not the bus's. A request without a connection is lost: the next
+    /// `BusUp` asks again.
     pub fn perform(&mut self, peer: Peer, effect: &Effect) {
         let confirms_early = self.config.variant.is(BusVariant::ConfirmsBeforeEffect);
         let Some(side) = self.sides.get_mut(&peer) else {
             return;
         };
+        let is_down = side.state == State::Down;
         match effect {
+            Effect::Subscribe { .. } | Effect::Unsubscribe { .. } if is_down => {}
             Effect::Subscribe { topic } => {
                 if confirms_early && side.state == State::Up {
                     side.buffer.push_back(Delivery::Active(*topic));
@@ -235,7 +280,8 @@ impl Bus {
         }
     }
 
-    /// Breaks a connection. The process learns it by a step of its own; until then nothing is delivered.
+    /// Breaks a connection. The process learns it by a step of its own; until then nothing is delivered. False if there was no
+    /// connection to break.
     pub fn disconnect(&mut self, peer: Peer) -> bool {
         match self.sides.get_mut(&peer) {
             Some(side) if side.state == State::Up => {
@@ -246,7 +292,7 @@ impl Bus {
         }
     }
 
-    /// Makes a connection half-open: it delivers nothing and is found by the beacon at this time.
+    /// Makes a connection half-open: it delivers nothing and is found by the beacon at this time. False if there was no connection.
     pub fn half_open(&mut self, peer: Peer, found_at_ms: u64) -> bool {
         match self.sides.get_mut(&peer) {
             Some(side) if side.state == State::Up => {
@@ -260,8 +306,7 @@ impl Bus {
 
     /// Every step that can be taken, in the order of the processes.
     pub fn runnable(&self, now_ms: u64) -> Vec<BusStep> {
-        let is_found =
-            |at: u64| at <= now_ms && !self.config.variant.is(BusVariant::HalfOpenNeverFound);
+        let is_found = |at: u64| at <= now_ms && self.finds_half_open();
         let mut steps = Vec::new();
         for (peer, side) in &self.sides {
             match side.state {
@@ -280,6 +325,9 @@ impl Bus {
                     }
                 }
             }
+            if !side.forwarded.is_empty() {
+                steps.push(BusStep::Forward(*peer));
+            }
             if !side.publishes.is_empty() {
                 steps.push(BusStep::Publish(*peer));
             }
@@ -295,21 +343,29 @@ impl Bus {
         self.sides
             .values()
             .filter_map(|side| match side.state {
-                State::HalfOpen { found_at_ms } => Some(found_at_ms),
+                State::HalfOpen { found_at_ms } if self.finds_half_open() => Some(found_at_ms),
                 _ => None,
             })
             .min()
     }
 
-    /// Nothing is under way and every connection is up.
+    /// Nothing is under way and every connection is up, or looks so for ever.
     pub fn is_quiet(&self) -> bool {
         self.sides.values().all(|side| {
-            side.state == State::Up
-                && side.requests.is_empty()
-                && side.buffer.is_empty()
+            let is_settled = match side.state {
+                State::Up => side.requests.is_empty() && side.buffer.is_empty(),
+                State::HalfOpen { .. } => !self.finds_half_open(),
+                State::Down | State::Broken => false,
+            };
+            is_settled
+                && side.forwarded.is_empty()
                 && side.publishes.is_empty()
                 && side.answers.is_empty()
         })
+    }
+
+    fn finds_half_open(&self) -> bool {
+        !self.config.variant.is(BusVariant::HalfOpenNeverFound)
     }
 
     /// Publishes of a process that the server has not taken.
@@ -323,6 +379,7 @@ impl Bus {
             BusStep::Report(peer) => self.report(peer),
             BusStep::Connect(peer) => self.connect(peer),
             BusStep::Request(peer) => self.request(peer, fault),
+            BusStep::Forward(peer) => self.forward(peer),
             BusStep::Deliver(peer) => self.deliver(peer, fault),
             BusStep::Publish(peer) => self.publish(peer, fault),
             BusStep::Acknowledge(peer) => self.acknowledge(peer),
@@ -341,9 +398,7 @@ impl Bus {
             side.state = State::Up;
             outcome.losses.push((peer, Loss::Up(side.generation)));
         } else {
-            side.state = State::Down;
-            side.subscribed.clear();
-            side.requests.clear();
+            side.give_up();
             outcome.inputs.push(Input::BusDown);
         }
         outcome
@@ -422,14 +477,12 @@ impl Bus {
             _ => None,
         };
         if let Some(loss) = lost {
-            // The process gives the connection up, so that every topic is confirmed anew.
             outcome.has_struck = true;
             outcome.losses.push((peer, loss));
             if !hides_lag {
+                // The process knows it: it gives the connection up, so that every topic is confirmed anew.
                 side.break_off();
-                side.state = State::Down;
-                side.subscribed.clear();
-                side.requests.clear();
+                side.give_up();
                 outcome.losses.push((peer, Loss::Down));
                 outcome.inputs.push(Input::BusDown);
             }
@@ -464,24 +517,36 @@ impl Bus {
         let is_answer_lost = fault == Some(BusFault::PublishAnswerLost);
         outcome.has_struck = is_answer_lost;
         side.answers.push_back((op, !is_answer_lost));
-        let buffer_max = self.config.buffer_max;
+        let (server, buffer_max) = (side.server, self.config.buffer_max);
         for (subscriber, side) in &mut self.sides {
-            let is_lost = fault == Some(BusFault::LostForOne(*subscriber));
-            if !side.subscribed.contains(&topic) || side.state != State::Up {
-                continue;
-            }
+            let is_lost = match fault {
+                Some(BusFault::LostForOne(unlucky)) => unlucky == *subscriber,
+                Some(BusFault::LostForAll) => true,
+                _ => false,
+            };
             if is_lost {
-                outcome.has_struck = true;
-                continue;
-            }
-            side.buffer
-                .push_back(Delivery::Message(topic, message.clone()));
-            if side.buffer.len() > buffer_max {
-                side.break_off();
+                if side.listens_to(&topic) {
+                    outcome.silently_lost.push(*subscriber);
+                }
+            } else if side.server == server {
+                side.take(topic, message.clone(), buffer_max);
+            } else {
+                side.forwarded.push_back((topic, message.clone()));
             }
         }
+        outcome.has_struck |= !outcome.silently_lost.is_empty();
         outcome.taken = Some((topic, message));
         outcome
+    }
+
+    fn forward(&mut self, peer: Peer) -> BusOutcome {
+        let buffer_max = self.config.buffer_max;
+        if let Some(side) = self.sides.get_mut(&peer)
+            && let Some((topic, message)) = side.forwarded.pop_front()
+        {
+            side.take(topic, message, buffer_max);
+        }
+        BusOutcome::default()
     }
 
     fn acknowledge(&mut self, peer: Peer) -> BusOutcome {
@@ -498,9 +563,32 @@ impl Bus {
 }
 
 impl Side {
-    /// The connection is gone with all that was on its way to the process. Requests under way are lost with it.
+    /// The server serves it this topic on a connection that works.
+    fn listens_to(&self, topic: &Topic) -> bool {
+        self.state == State::Up && self.subscribed.contains(topic)
+    }
+
+    /// The server has a message for it; one too many in its buffer breaks the connection.
+    fn take(&mut self, topic: Topic, message: BusMessage, buffer_max: usize) {
+        if self.listens_to(&topic) {
+            self.buffer.push_back(Delivery::Message(topic, message));
+            if self.buffer.len() > buffer_max {
+                self.break_off();
+            }
+        }
+    }
+
+    /// The connection is gone with all that was on its way to the process. Requests under way are lost with it, which shows when
+    /// the process learns of it.
     fn break_off(&mut self) {
         self.state = State::Broken;
         self.buffer.clear();
+    }
+
+    /// The process knows that the connection is gone.
+    fn give_up(&mut self) {
+        self.state = State::Down;
+        self.subscribed.clear();
+        self.requests.clear();
     }
 }

@@ -1,23 +1,29 @@
-//! The simulated WebSocket links: for each connection the messages on their way to the relay, the relay's outbound queue, and a
-//! reader that takes bytes as fast as it is told to. Frames leave in the production order ([`Outbound`]), a frame may leave in
-//! parts, and the relay hears what left only after the whole frame did.
+//! The simulated WebSocket links: for each connection the messages on their way to the relay, the relay's outbound queue, a
+//! window of bytes that are written and not read, and a reader that takes bytes as fast as it is told to. Frames leave in the
+//! production order ([`Outbound`]), a frame may leave in parts, and the relay hears what left only after the whole frame did.
 //!
 //! What belongs here: queues, bytes, who is slow or gone. What must not: what frames say, time and chance of its own.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 
-use holdfast_core::node::{CloseReason, ConnId, Effect, Generation, Input, Outbound};
+use holdfast_core::node::{CloseReason, ConnId, Effect, Generation, Input, Outbound, Tally};
 use holdfast_core::nostr::{ClientMessage, FrameProblem, RelayFrame};
 
 /// What a client sends: a message, or a frame that the relay cannot read.
 pub type Sent = Result<ClientMessage, FrameProblem>;
+
+/// A frame on its way to the client, with the incarnation of its subscription; none for OK, AUTH and NOTICE.
+pub type Outgoing = (Option<Generation>, RelayFrame);
 
 /// How a client reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
     /// Everything that waits, at once.
     Fast,
-    /// This many bytes at a time.
+    /// This many bytes at a time; 0 is taken as 1.
     Slow {
         /// Bytes of one step.
         bytes: usize,
@@ -26,15 +32,40 @@ pub enum Reader {
     Stalled,
 }
 
+impl Reader {
+    /// Bytes of one step.
+    fn pace_bytes(self) -> usize {
+        match self {
+            Reader::Fast => usize::MAX,
+            Reader::Slow { bytes } => bytes.max(1),
+            Reader::Stalled => 0,
+        }
+    }
+}
+
 /// A step that can be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkStep {
     /// The relay takes the next message out of the socket.
     Receive(ConnId),
-    /// The writer writes, and the client reads.
+    /// The writer writes what the window has room for; without a window the client reads it in the same step.
     Flush(ConnId),
+    /// The client reads from the window.
+    Read(ConnId),
     /// Both sides learn that the connection is over.
     End(ConnId),
+}
+
+impl LinkStep {
+    /// The connection concerned.
+    pub fn conn(self) -> ConnId {
+        match self {
+            LinkStep::Receive(conn)
+            | LinkStep::Flush(conn)
+            | LinkStep::Read(conn)
+            | LinkStep::End(conn) => conn,
+        }
+    }
 }
 
 /// What a step brought.
@@ -42,12 +73,21 @@ pub enum LinkStep {
 pub struct LinkOutcome {
     /// For the node of the connection.
     pub inputs: Vec<Input>,
-    /// Frames that the client has read in full, with the incarnation of their subscription.
-    pub read: Vec<(Option<Generation>, RelayFrame)>,
+    /// Frames that the client has read in full, in order.
+    pub read: Vec<Outgoing>,
     /// The message that the relay took, by the number under which it was sent.
     pub received: Option<u64>,
     /// The connection is over.
     pub is_over: bool,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fate {
+    /// Nothing moves any more in either direction.
+    Cut,
+    /// The client is gone; what it had sent still arrives.
+    HungUp,
 }
 
 /// One connection.
@@ -56,17 +96,22 @@ struct Link {
     to_relay: VecDeque<(u64, Sent)>,
     next_sent: u64,
     queue: Outbound,
-    /// Which generation each queued frame has, in the order in which frames of one lane were queued.
-    lanes: BTreeMap<Option<Generation>, usize>,
     /// The frame that is being written, and how much of it is out.
-    current: Option<(Option<Generation>, RelayFrame, usize)>,
+    current: Option<(Outgoing, usize)>,
+    /// Frames that are written in full and not read in full.
+    written: VecDeque<Outgoing>,
+    /// Bytes that are written and not read, those of `current` among them.
+    unread_bytes: usize,
+    /// Bytes that are read of the frame that the client reads.
+    read_bytes: usize,
+    window_bytes: usize,
     reader: Reader,
     /// Messages that the relay may still take.
     credits: u32,
     /// The relay closes it when its last control frames are out.
     closing: Option<CloseReason>,
-    /// It is over and nobody knows yet.
-    is_cut: bool,
+    /// It is over and the relay does not know yet.
+    fate: Option<Fate>,
     /// Since when nothing moved although something waits.
     stuck_since_ms: Option<u64>,
 }
@@ -77,17 +122,24 @@ pub struct Links {
     links: BTreeMap<ConnId, Link>,
     credits: u32,
     stall_ms: u64,
+    window_bytes: usize,
 }
 
 impl Links {
     /// Links with these bounds: messages of one connection that may wait for their answers, and milliseconds without any byte
-    /// taken after which a connection ends.
+    /// taken after which a connection ends. They have no window.
     pub fn new(credits: u32, stall_ms: u64) -> Links {
         Links {
             links: BTreeMap::new(),
             credits,
             stall_ms,
+            window_bytes: 0,
         }
+    }
+
+    /// Bytes that lie between writer and reader of every link opened from here on: what is there can no longer be purged.
+    pub fn set_window(&mut self, window_bytes: usize) {
+        self.window_bytes = window_bytes;
     }
 
     /// Opens a link.
@@ -96,30 +148,38 @@ impl Links {
             to_relay: VecDeque::new(),
             next_sent: 0,
             queue: Outbound::default(),
-            lanes: BTreeMap::new(),
             current: None,
+            written: VecDeque::new(),
+            unread_bytes: 0,
+            read_bytes: 0,
+            window_bytes: self.window_bytes,
             reader: Reader::Fast,
             credits: self.credits,
             closing: None,
-            is_cut: false,
+            fate: None,
             stuck_since_ms: None,
         };
         self.links.insert(conn, link);
     }
 
-    /// Whether the connection exists.
+    /// Whether the client may still use the connection.
     pub fn is_open(&self, conn: ConnId) -> bool {
-        self.links.get(&conn).is_some_and(|link| !link.is_cut)
+        self.links
+            .get(&conn)
+            .is_some_and(|link| link.fate.is_none())
     }
 
-    /// The connections.
+    /// The connections, those included whose end the relay has yet to learn.
     pub fn conns(&self) -> impl Iterator<Item = ConnId> + '_ {
         self.links.keys().copied()
     }
 
     /// The client sends a message; the number under which its arrival is reported.
     pub fn send(&mut self, conn: ConnId, message: Sent) -> Option<u64> {
-        let link = self.links.get_mut(&conn).filter(|link| !link.is_cut)?;
+        let link = self
+            .links
+            .get_mut(&conn)
+            .filter(|link| link.fate.is_none())?;
         link.next_sent += 1;
         link.to_relay.push_back((link.next_sent, message));
         Some(link.next_sent)
@@ -140,7 +200,14 @@ impl Links {
     /// Cuts the connection: nothing moves any more, and a later step tells both sides.
     pub fn cut(&mut self, conn: ConnId) {
         if let Some(link) = self.links.get_mut(&conn) {
-            link.is_cut = true;
+            link.fate = Some(Fate::Cut);
+        }
+    }
+
+    /// The client goes: it reads nothing more, and what it had sent still arrives before the relay learns of it.
+    pub fn hang_up(&mut self, conn: ConnId) {
+        if let Some(link) = self.links.get_mut(&conn) {
+            link.fate.get_or_insert(Fate::HungUp);
         }
     }
 
@@ -160,7 +227,7 @@ impl Links {
                 frame,
             } => {
                 if let Some(link) = self.links.get_mut(conn) {
-                    link.push(*generation, frame.clone());
+                    link.queue.push(*generation, frame.clone());
                 }
                 Vec::new()
             }
@@ -168,7 +235,6 @@ impl Links {
             Effect::Close { conn, reason } => {
                 if let Some(link) = self.links.get_mut(conn) {
                     link.queue.keep_control();
-                    link.lanes.retain(|lane, _| lane.is_none());
                     link.closing.get_or_insert(*reason);
                 }
                 Vec::new()
@@ -184,33 +250,24 @@ impl Links {
     }
 
     fn purge(&mut self, conn: ConnId, generation: Generation) -> Vec<Input> {
-        let Some(link) = self.links.get_mut(&conn) else {
-            return Vec::new();
-        };
-        let purged = link.queue.purge(generation);
-        link.lanes.remove(&Some(generation));
-        if purged.frames == 0 {
-            return Vec::new();
-        }
-        vec![Input::Drained {
-            conn,
-            bytes: purged.bytes,
-            frames: purged.frames,
-        }]
+        self.links
+            .get_mut(&conn)
+            .map(|link| link.queue.purge(generation))
+            .and_then(|purged| drained(conn, purged))
+            .into_iter()
+            .collect()
     }
 
-    /// Unsent bytes and frames, and the frame being written among them.
+    /// Unsent bytes and frames, the frame that is being written among them.
     pub fn unsent(&self, conn: ConnId) -> (usize, usize) {
         let Some(link) = self.links.get(&conn) else {
             return (0, 0);
         };
-        let waiting = link.queue.waiting();
-        let current = link
-            .current
-            .as_ref()
-            .map_or(0, |(_, frame, _)| frame.len_bytes());
-        let one = usize::from(link.current.is_some());
-        (waiting.bytes + current, waiting.frames + one)
+        let mut unsent = link.queue.waiting();
+        if let Some(((_, frame), _)) = &link.current {
+            unsent.add(frame);
+        }
+        (unsent.bytes, unsent.frames)
     }
 
     /// The incarnations with unsent frames.
@@ -219,8 +276,8 @@ impl Links {
             let current = link
                 .current
                 .as_ref()
-                .and_then(|(generation, _, _)| *generation);
-            let queued = link.lanes.keys().filter_map(|lane| *lane);
+                .and_then(|((generation, _), _)| *generation);
+            let queued = link.queue.generations();
             queued.chain(current).map(|generation| (*conn, generation))
         })
     }
@@ -229,35 +286,34 @@ impl Links {
     pub fn runnable(&self, now_ms: u64) -> Vec<LinkStep> {
         let mut steps = Vec::new();
         for (conn, link) in &self.links {
-            let is_stuck = link
+            let is_given_up = link
                 .stuck_since_ms
                 .is_some_and(|since| now_ms >= since + self.stall_ms);
-            if link.is_cut || is_stuck {
+            if is_given_up || link.is_over() {
                 steps.push(LinkStep::End(*conn));
                 continue;
             }
             if link.credits > 0 && !link.to_relay.is_empty() && link.closing.is_none() {
                 steps.push(LinkStep::Receive(*conn));
             }
-            let has_frames = link.current.is_some() || link.queue.waiting().frames > 0;
-            if has_frames && link.reader != Reader::Stalled {
+            if link.can_flush() {
                 steps.push(LinkStep::Flush(*conn));
             }
-            if link.closing.is_some() && !has_frames {
-                steps.push(LinkStep::End(*conn));
+            if link.can_read() {
+                steps.push(LinkStep::Read(*conn));
             }
         }
         steps
     }
 
-    /// Notes which connections are stuck; called whenever time passes.
+    /// Notes which connections are stuck; called whenever time passes. A reader that is slow is not stuck.
     pub fn tell_time(&mut self, now_ms: u64) {
         for link in self.links.values_mut() {
-            let waits = link.current.is_some() || link.queue.waiting().frames > 0;
-            if !waits || link.reader != Reader::Stalled {
-                link.stuck_since_ms = None;
-            } else {
+            let is_stuck = link.has_unsent() && !link.can_flush() && link.reader == Reader::Stalled;
+            if is_stuck {
                 link.stuck_since_ms.get_or_insert(now_ms);
+            } else {
+                link.stuck_since_ms = None;
             }
         }
     }
@@ -274,11 +330,11 @@ impl Links {
     /// Nothing waits in either direction.
     pub fn is_quiet(&self) -> bool {
         self.links.values().all(|link| {
-            !link.is_cut
+            link.fate.is_none()
                 && link.closing.is_none()
                 && link.to_relay.is_empty()
-                && link.current.is_none()
-                && link.queue.waiting().frames == 0
+                && !link.has_unsent()
+                && link.unread_bytes == 0
         })
     }
 
@@ -287,14 +343,14 @@ impl Links {
         match step {
             LinkStep::Receive(conn) => self.receive(conn),
             LinkStep::Flush(conn) => self.flush(conn),
-            LinkStep::End(conn) => {
-                self.links.remove(&conn);
-                LinkOutcome {
-                    inputs: vec![Input::Disconnected { conn }],
-                    is_over: true,
-                    ..LinkOutcome::default()
+            LinkStep::Read(conn) => {
+                let mut outcome = LinkOutcome::default();
+                if let Some(link) = self.links.get_mut(&conn) {
+                    link.read(link.reader.pace_bytes(), &mut outcome.read);
                 }
+                outcome
             }
+            LinkStep::End(conn) => self.end(conn),
         }
     }
 
@@ -303,7 +359,7 @@ impl Links {
         if let Some(link) = self.links.get_mut(&conn)
             && let Some((number, message)) = link.to_relay.pop_front()
         {
-            link.credits -= 1;
+            link.credits = link.credits.saturating_sub(1);
             outcome.received = Some(number);
             outcome.inputs.push(Input::Message { conn, message });
         }
@@ -315,56 +371,108 @@ impl Links {
         let Some(link) = self.links.get_mut(&conn) else {
             return outcome;
         };
-        let mut budget = match link.reader {
-            Reader::Fast => usize::MAX,
-            Reader::Slow { bytes } => bytes,
-            Reader::Stalled => 0,
+        let sent = link.write(link.room_bytes());
+        if link.window_bytes == 0 {
+            link.read(usize::MAX, &mut outcome.read);
+        }
+        link.stuck_since_ms = None;
+        outcome.inputs.extend(drained(conn, sent));
+        outcome
+    }
+
+    /// The end: after a close in good order the client still reads what was written.
+    fn end(&mut self, conn: ConnId) -> LinkOutcome {
+        let mut outcome = LinkOutcome::default();
+        let Some(mut link) = self.links.remove(&conn) else {
+            return outcome;
         };
-        let (mut bytes, mut frames) = (0, 0);
-        while budget > 0 {
-            if link.current.is_none() {
-                link.current = link.pop();
-            }
-            let Some((generation, frame, written)) = &mut link.current else {
-                break;
-            };
-            let length = frame.len_bytes();
-            let now = budget.min(length - *written);
-            *written += now;
-            budget -= now;
-            if *written < length {
-                break;
-            }
-            bytes += length;
-            frames += 1;
-            outcome.read.push((*generation, frame.clone()));
-            link.current = None;
+        if link.fate.is_none() && link.closing.is_some() && !link.has_unsent() {
+            link.read(usize::MAX, &mut outcome.read);
         }
-        if frames > 0 {
-            outcome.inputs.push(Input::Drained {
-                conn,
-                bytes,
-                frames,
-            });
-        }
+        outcome.inputs.push(Input::Disconnected { conn });
+        outcome.is_over = true;
         outcome
     }
 }
 
+/// What the node is told of frames that left; nothing if none did.
+fn drained(conn: ConnId, left: Tally) -> Option<Input> {
+    (left.frames > 0).then_some(Input::Drained {
+        conn,
+        bytes: left.bytes,
+        frames: left.frames,
+    })
+}
+
 impl Link {
-    fn push(&mut self, generation: Option<Generation>, frame: RelayFrame) {
-        *self.lanes.entry(generation).or_default() += 1;
-        self.queue.push(generation, frame);
+    fn has_unsent(&self) -> bool {
+        self.current.is_some() || self.queue.waiting().frames > 0
     }
 
-    fn pop(&mut self) -> Option<(Option<Generation>, RelayFrame, usize)> {
-        let (generation, frame) = self.queue.pop_with_generation()?;
-        if let Some(count) = self.lanes.get_mut(&generation) {
-            *count -= 1;
-            if *count == 0 {
-                self.lanes.remove(&generation);
+    /// Bytes that can be written now.
+    fn room_bytes(&self) -> usize {
+        if self.window_bytes == 0 {
+            self.reader.pace_bytes()
+        } else {
+            self.window_bytes.saturating_sub(self.unread_bytes)
+        }
+    }
+
+    fn can_flush(&self) -> bool {
+        self.fate.is_none() && self.has_unsent() && self.room_bytes() > 0
+    }
+
+    fn can_read(&self) -> bool {
+        self.fate.is_none()
+            && self.unread_bytes > 0
+            && self.reader != Reader::Stalled
+            && self.window_bytes > 0
+    }
+
+    /// Nothing remains to be done but to tell both sides.
+    fn is_over(&self) -> bool {
+        match self.fate {
+            Some(Fate::Cut) => true,
+            Some(Fate::HungUp) => self.to_relay.is_empty() || self.closing.is_some(),
+            None => self.closing.is_some() && !self.has_unsent(),
+        }
+    }
+
+    /// Writes so many bytes, if there are as many; the frames that are out in full by it.
+    fn write(&mut self, mut room_bytes: usize) -> Tally {
+        let mut sent = Tally::default();
+        while room_bytes > 0 {
+            let next = match self.current.take() {
+                Some(current) => Some(current),
+                None => self.queue.pop_with_generation().map(|frame| (frame, 0)),
+            };
+            let Some((frame, out)) = next else {
+                break;
+            };
+            let length = frame.1.len_bytes();
+            let bytes = room_bytes.min(length - out);
+            room_bytes -= bytes;
+            self.unread_bytes += bytes;
+            if out + bytes < length {
+                self.current = Some((frame, out + bytes));
+            } else {
+                sent.add(&frame.1);
+                self.written.push_back(frame);
             }
         }
-        Some((generation, frame, 0))
+        sent
+    }
+
+    /// Reads at most so many bytes; what is read in full goes to `read`.
+    fn read(&mut self, pace_bytes: usize, read: &mut Vec<Outgoing>) {
+        let bytes = pace_bytes.min(self.unread_bytes);
+        self.unread_bytes -= bytes;
+        self.read_bytes += bytes;
+        while let Some((_, frame)) = self.written.front()
+            && frame.len_bytes() <= self.read_bytes
+        {
+            self.read_bytes -= frame.len_bytes();
+            read.extend(self.written.pop_front());
+        }
     }
 }
