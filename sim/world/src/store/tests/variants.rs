@@ -8,7 +8,9 @@ type Check = fn(Variant, u64) -> Result<(), String>;
 
 fn caught_by(line: StoreVariant) -> Check {
     match line {
-        StoreVariant::PagesOnNewSnapshot => contract::pages_show_one_moment,
+        StoreVariant::PagesOnNewSnapshot | StoreVariant::KeysetSkipsOne => {
+            contract::pages_show_one_moment
+        }
         StoreVariant::MoveInTwoTransactions => moves_are_whole,
         StoreVariant::HeadCheckNotAtomic => revisions_are_chains,
         StoreVariant::LocksNotTaken => commits_are_serial,
