@@ -284,7 +284,7 @@ impl<'o> Stepper<'o> {
             some(!bus.is_empty(), 16),
             some(!links.is_empty(), 18),
             some(!inboxes.is_empty(), 20),
-            some(!writers.is_empty(), 9),
+            some(!writers.is_empty(), 14),
             7,
             4,
         ];

@@ -119,12 +119,13 @@ pub(super) fn change(committed: &CommittedChange) -> Change {
             channel,
             channel_type,
             visibility,
+            unlisted,
         } => Change::ChannelCreated {
             pos,
             channel: channel.to_string(),
             channel_type: channel_type.as_str().to_owned(),
             visibility: visible(*visibility),
-            unlisted: false,
+            unlisted: *unlisted,
         },
         What::Deleted { channel } => Change::ChannelDeleted {
             pos,
