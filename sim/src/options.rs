@@ -161,7 +161,7 @@ impl Options {
         Options {
             version: OPTIONS_VERSION,
             seed,
-            steps: tape.between(1_600, 2_800) as u32,
+            steps: tape.between(2_600, 4_200) as u32,
             nodes: tape.between(1, 3) as u32,
             channels: tape.between(2, 4) as u32,
             artifacts,

@@ -35,6 +35,9 @@ pub(super) struct Conn {
     pub(super) reserved_bytes: usize,
     /// Frames promised to reads in flight.
     pub(super) reserved_frames: usize,
+    /// Frames that found no room, and whose the newest one was.
+    pub(super) refused_frames: u64,
+    pub(super) refused_of: Option<Generation>,
     /// A close was ordered; nothing more is sent or taken.
     pub(super) closing: bool,
 }

@@ -69,6 +69,14 @@ impl Node {
         takers.iter().map(|taker| taker.view()).collect()
     }
 
+    /// Connections for which a frame found no room: how many did, and whose the newest one was.
+    pub fn refused(&self) -> impl Iterator<Item = (ConnId, u64, Option<Generation>)> + '_ {
+        self.conns
+            .iter()
+            .filter(|(_, state)| state.refused_frames > 0)
+            .map(|(conn, state)| (*conn, state.refused_frames, state.refused_of))
+    }
+
     /// Operations in flight, each with exactly one answer to come.
     pub fn in_flight(&self) -> usize {
         self.ops.len()

@@ -365,6 +365,8 @@ impl Node {
         if conn.queued_bytes + bytes > bound
             || conn.queued_frames >= 2 * bounds.send_queue_frames_max
         {
+            conn.refused_frames += 1;
+            conn.refused_of = generation;
             if self.config.seeded.is(Mutant::M20) {
                 return;
             }

@@ -47,6 +47,8 @@ impl Node {
             queued_frames: 0,
             reserved_bytes: 0,
             reserved_frames: 0,
+            refused_frames: 0,
+            refused_of: None,
             closing: false,
         };
         let former = self.conns.insert(conn, state);

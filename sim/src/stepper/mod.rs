@@ -111,6 +111,8 @@ struct Stepper<'o> {
     /// Which node each process was or is.
     process_node: BTreeMap<ProcessId, u32>,
     queue_max: BTreeMap<Conn, (u64, u64)>,
+    /// Frames that found no room, by connection.
+    refused: BTreeMap<ConnId, u64>,
     store_seen: BTreeMap<usize, StoreGeneration>,
     /// Every accepted revision, oldest first, with its home.
     chains: BTreeMap<ArtifactId, Vec<(EventId, ChannelId)>>,
@@ -183,6 +185,7 @@ impl<'o> Stepper<'o> {
             head_index: 0,
             process_node: BTreeMap::new(),
             queue_max: BTreeMap::new(),
+            refused: BTreeMap::new(),
             store_seen: BTreeMap::new(),
             chains: BTreeMap::new(),
             writes: 0,
@@ -254,9 +257,7 @@ impl<'o> Stepper<'o> {
             }
             Next::Inbox(machines) => {
                 let machine = machines[self.tape.choose(machines.len())];
-                if let Some(input) = self.machines[machine].inbox.pop_front() {
-                    self.feed(machine, input);
-                }
+                self.catch_up(machine);
             }
             Next::Write(writers) => {
                 let writer = writers[self.tape.choose(writers.len())];
@@ -283,8 +284,8 @@ impl<'o> Stepper<'o> {
             some(!store.is_empty(), 30),
             some(!bus.is_empty(), 16),
             some(!links.is_empty(), 18),
-            some(!inboxes.is_empty(), 20),
-            some(!writers.is_empty(), 14),
+            some(!inboxes.is_empty(), 60),
+            some(!writers.is_empty(), 17),
             7,
             4,
         ];
@@ -315,8 +316,12 @@ impl<'o> Stepper<'o> {
     }
 
     fn link_runnable(&self) -> Vec<(usize, LinkStep)> {
+        // A process that is behind takes nothing new before it has caught up.
         (0..self.machines.len())
-            .filter(|machine| self.machines[*machine].is_running())
+            .filter(|machine| {
+                let machine = &self.machines[*machine];
+                machine.is_running() && machine.inbox.is_empty()
+            })
             .flat_map(|machine| {
                 let steps = self.links[machine].runnable(self.now_ms);
                 steps.into_iter().map(move |step| (machine, step))
@@ -328,7 +333,10 @@ impl<'o> Stepper<'o> {
     fn let_time_pass(&mut self) {
         let next = self.next_deadline_ms();
         // Waiting is long only where nothing is under way: computers are faster than deadlines.
-        let is_idle = self.store.runnable(self.store_time()).is_empty()
+        let is_standing =
+            |machine: &Machine| machine.paused_until_ms.is_some() || !machine.inbox.is_empty();
+        let is_idle = !self.machines.iter().any(is_standing)
+            && self.store.runnable(self.store_time()).is_empty()
             && self.bus_runnable().is_empty()
             && self.link_runnable().is_empty();
         let far = is_idle && self.tape.percent(60);

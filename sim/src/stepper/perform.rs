@@ -78,10 +78,22 @@ impl Stepper<'_> {
         if self.machines[machine].node.is_none() {
             return;
         }
-        if self.machines[machine].paused_until_ms.is_some() {
+        let is_behind = !self.machines[machine].inbox.is_empty();
+        if is_behind || self.machines[machine].paused_until_ms.is_some() {
             self.machines[machine].inbox.push_back(input);
             return;
         }
+        self.deliver(machine, input);
+    }
+
+    /// A process that stood still takes the oldest input that waits for it.
+    pub(super) fn catch_up(&mut self, machine: usize) {
+        if let Some(input) = self.machines[machine].inbox.pop_front() {
+            self.deliver(machine, input);
+        }
+    }
+
+    fn deliver(&mut self, machine: usize, input: Input) {
         let mut work = Work::new();
         self.take(machine, input, &mut work);
         while let Some((machine, effect)) = work.pop_front() {
@@ -106,6 +118,15 @@ impl Stepper<'_> {
             && let Some((attempt, true)) = self.reads.remove(&(machine, *op))
         {
             self.write(Record::SnapshotClosed { attempt });
+        }
+        let node = self.machines[machine].number;
+        match &input {
+            Input::BusDown => self.write(Record::BusDown { node }),
+            Input::BusUp { generation } => self.write(Record::BusUp {
+                node,
+                generation: generation.0,
+            }),
+            _ => {}
         }
         let taken = self.snapshot_before(machine, &input);
         let heads = self.heads_before(machine, &input);
@@ -284,6 +305,18 @@ impl Stepper<'_> {
             if let Some(attempt) = self.by_generation.get(&(view.conn, view.generation)) {
                 let waiting = view.session.waiting() as u64;
                 seen.push((*attempt, waiting, view.session.is_live()));
+            }
+        }
+        let refused: Vec<_> = node.refused().collect();
+        for (conn, count, generation) in refused {
+            if self.refused.insert(conn, count) != Some(count) {
+                let attempt = generation
+                    .and_then(|generation| self.by_generation.get(&(conn, generation)))
+                    .copied();
+                self.write(Record::QueueRefused {
+                    conn: conn.0,
+                    attempt,
+                });
             }
         }
         for (attempt, waiting, is_live) in seen {
@@ -578,7 +611,11 @@ impl Stepper<'_> {
         }
         for (peer, loss) in &outcome.losses {
             let node = *peer;
-            self.write(match loss {
+            let is_told = |told: fn(&Input) -> bool| outcome.inputs.iter().any(told);
+            let record = match loss {
+                // Written when the node is told, which may be later; here when it is not told at all.
+                Loss::Down if is_told(|input| matches!(input, Input::BusDown)) => continue,
+                Loss::Up(_) if is_told(|input| matches!(input, Input::BusUp { .. })) => continue,
                 Loss::Down => Record::BusDown { node },
                 Loss::Up(generation) => Record::BusUp {
                     node,
@@ -592,7 +629,8 @@ impl Stepper<'_> {
                     node,
                     channel: None,
                 },
-            });
+            };
+            self.write(record);
         }
         if let Some((topic, message)) = &outcome.taken {
             self.note_published(machine, topic, message);

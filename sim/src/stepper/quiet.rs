@@ -160,9 +160,7 @@ impl Stepper<'_> {
             } else if let Some(machine) =
                 (0..self.machines.len()).find(|m| !self.machines[*m].inbox.is_empty())
             {
-                if let Some(input) = self.machines[machine].inbox.pop_front() {
-                    self.feed(machine, input);
-                }
+                self.catch_up(machine);
             } else {
                 return Some(());
             }
@@ -276,7 +274,7 @@ impl Stepper<'_> {
             sweep_ms: (self.options.sweep_interval_ms > 0)
                 .then_some(self.options.sweep_interval_ms),
             signal_delay_ms: 60_000,
-            slack_ms: 1_000,
+            slack_ms: 3_000,
         }
     }
 
