@@ -11,7 +11,9 @@ use crate::ids::{CommunityId, UnixSeconds};
 use crate::limits::{AUTH_TRIES_MAX, KEYS_MAX, RETRY_DELAY_MS};
 use crate::nostr::auth::check_auth;
 use crate::nostr::kinds::is_ephemeral;
-use crate::nostr::{ClientMessage, Event, EventId, FrameProblem, PubKey, RelayFrame, WebUrl};
+use crate::nostr::{
+    ClientMessage, Event, EventId, FrameProblem, PubKey, RelayFrame, SubId, WebUrl,
+};
 
 /// Text for a client whose write was rolled back or failed for reasons of the relay's own.
 const INTERNAL: &str = "error: internal server error";
@@ -109,6 +111,12 @@ impl Node {
         let answered_later = match message {
             Err(problem) => {
                 effects.push(Effect::Note(Note::BadFrame));
+                if let FrameProblem::Closed { sub, .. } = &problem
+                    && let Some(sub) = SubId::new(sub.as_str())
+                {
+                    // For the client CLOSED ends what the id named, so nothing of that may follow.
+                    self.replace(conn, &sub, effects);
+                }
                 self.send(conn, None, problem.into_frame(), effects);
                 false
             }

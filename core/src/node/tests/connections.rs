@@ -352,3 +352,33 @@ fn an_unread_queue_closes_its_own_connection_only() {
         "nothing more is taken from a connection that is being closed"
     );
 }
+
+#[test]
+fn a_request_that_is_refused_as_it_is_read_ends_what_its_id_named() {
+    let history = format!(r##"{{"artifact":"history","#h":["{CHANNEL}"],"#d":["{CHANNEL}"]}}"##);
+    let two = format!(r##"{{"kinds":[9]}},{{"artifact":"current","#h":["{CHANNEL}"]}}"##);
+    for filters in [history.as_str(), two.as_str(), r#"{"kinds":"all"}"#, ""] {
+        let mut bench = Bench::member(Profile::Workspace);
+        let op = bench.open(1, "s");
+        bench.end_history(op, 0);
+        let frame = format!(r#"["REQ","s",{filters}]"#).replace(",]", "]");
+        let effects = bench.step(Input::Message {
+            conn: ConnId(1),
+            message: ClientMessage::parse(&frame),
+        });
+        let sent = frames(&effects);
+        assert!(
+            sent.len() == 1 && sent[0].starts_with(r#"["CLOSED","s","#),
+            "{sent:?}"
+        );
+        assert!(
+            effects.contains(&Effect::Unsubscribe { topic: topic() }),
+            "{frame}"
+        );
+        let later = bench.announce(&[7]);
+        assert!(
+            live_op(&later).is_none() && frames(&later).is_empty(),
+            "{frame}"
+        );
+    }
+}
