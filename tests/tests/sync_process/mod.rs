@@ -77,7 +77,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If none comes.
-    pub async fn line(&mut self) -> Value {
+    pub(crate) async fn line(&mut self) -> Value {
         within("a line", self.lines.recv())
             .await
             .expect("the command runs")
@@ -96,7 +96,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does not end.
-    pub async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
+    pub(crate) async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
         let mut rest = Vec::new();
         while let Some(line) = within("the end", self.lines.recv()).await {
             rest.push(line);
@@ -111,7 +111,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does otherwise.
-    pub async fn fails(self, code: i32, text: &str) {
+    pub(crate) async fn fails(self, code: i32, text: &str) {
         let (found, _, errors) = self.end().await;
         assert_eq!(found, Some(code), "{errors}");
         assert!(
