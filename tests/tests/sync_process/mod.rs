@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
 /// The process; it is killed when the test lets go of it.
-pub struct SyncProcess {
+pub(crate) struct SyncProcess {
     child: Child,
     lines: mpsc::UnboundedReceiver<Value>,
     errors: Option<JoinHandle<String>>,
@@ -22,12 +22,12 @@ pub struct SyncProcess {
 
 impl SyncProcess {
     /// Starts the command without a key.
-    pub fn start(url: &str, args: &[&str]) -> SyncProcess {
+    pub(crate) fn start(url: &str, args: &[&str]) -> SyncProcess {
         SyncProcess::spawn(url, args, None)
     }
 
     /// Starts the command with a key.
-    pub fn start_with_key(url: &str, args: &[&str], key: &SecretKey) -> SyncProcess {
+    pub(crate) fn start_with_key(url: &str, args: &[&str], key: &SecretKey) -> SyncProcess {
         let file = NamedTempFile::new().expect("a file can be made");
         std::fs::write(file.path(), key.reveal_hex()).expect("it can be written");
         SyncProcess::spawn(url, args, Some(file))
@@ -77,7 +77,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If none comes.
-    pub async fn line(&mut self) -> Value {
+    pub(crate) async fn line(&mut self) -> Value {
         within("a line", self.lines.recv())
             .await
             .expect("the command runs")
@@ -87,7 +87,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it has ended.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM)
             .expect("a process may signal its own child");
     }
@@ -96,7 +96,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does not end.
-    pub async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
+    pub(crate) async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
         let mut rest = Vec::new();
         while let Some(line) = within("the end", self.lines.recv()).await {
             rest.push(line);
@@ -111,7 +111,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does otherwise.
-    pub async fn fails(self, code: i32, text: &str) {
+    pub(crate) async fn fails(self, code: i32, text: &str) {
         let (found, _, errors) = self.end().await;
         assert_eq!(found, Some(code), "{errors}");
         assert!(
