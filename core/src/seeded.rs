@@ -50,7 +50,7 @@ pub enum Mutant {
     M27,
     /// CLOSE and disconnect leave the snapshot open.
     M42,
-    /// Every sync is resynced once a minute.
+    /// Every sync is resynced on a timer.
     MX1,
     /// With the sweep on, a loss of the bus does not resync.
     MX3,

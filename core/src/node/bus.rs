@@ -97,9 +97,6 @@ impl Node {
             CURSOR_REFRESH_MS
         };
         self.at(interval_ms, Deadline::Cursor);
-        if self.config.seeded.is(Mutant::MX1) {
-            self.lose_syncs(ResyncCause::Signals, effects);
-        }
         if self.cursor.lost_since_ms.is_none() && !self.cursor.reading {
             self.read_cursor(effects);
         }

@@ -38,7 +38,7 @@ use crate::ids::{CommunityId, Now, Position};
 use crate::nostr::{Event, EventId, RelayFrame, SubId, SubIdText};
 use crate::scope::Cut;
 use crate::seeded::Mutant;
-use crate::sync::StoreGeneration;
+use crate::sync::{ResyncCause, StoreGeneration};
 use conn::Conn;
 use publish::Publisher;
 use syncs::{HeadTaker, Syncs};
@@ -205,10 +205,14 @@ impl Node {
 
     /// Applies one input and appends what must be done to `effects`, in order.
     pub fn step(&mut self, now: Now, input: Input, effects: &mut Vec<Effect>) {
+        let before_ms = self.now.mono_ms;
         self.now = Now {
-            mono_ms: now.mono_ms.max(self.now.mono_ms),
+            mono_ms: now.mono_ms.max(before_ms),
             wall_secs: now.wall_secs,
         };
+        if self.config.seeded.is(Mutant::MX1) && before_ms / 5_000 < self.now.mono_ms / 5_000 {
+            self.lose_syncs(ResyncCause::Signals, effects);
+        }
         self.fire_deadlines(effects);
         match input {
             Input::Connected {

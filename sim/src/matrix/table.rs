@@ -378,6 +378,9 @@ pub static MUTANTS: &[Mutant] = &[
         shape: |o| {
             only(o, &[Family::Readers, Family::Hostile]);
             many_pages(o);
+            // Places for every snapshot, and no budget that would close what was left open.
+            o.snapshots = 64;
+            o.budget_ms = 600_000;
         },
     },
     Mutant {
@@ -394,7 +397,7 @@ pub static MUTANTS: &[Mutant] = &[
     },
     Mutant {
         id: "MX1",
-        bug: "Every sync is resynced once a minute.",
+        bug: "Every sync is resynced on a timer.",
         needs: goals::LIVE_UPDATE,
         killers: &["CAUSE"],
         beside: &[],
@@ -412,6 +415,7 @@ pub static MUTANTS: &[Mutant] = &[
             only(o, &[Family::StoreCommits, Family::Crash]);
             sweeping(o);
             two_nodes(o);
+            o.fault_percent = 14;
         },
     },
     Mutant {

@@ -87,6 +87,10 @@ struct Stepper<'o> {
     /// Operations of the history by the event they carry, for the next submission of that event.
     sent_ops: BTreeMap<EventId, VecDeque<Op>>,
     store_ops: BTreeMap<TxId, Op>,
+    /// Operations whose commit others can see.
+    committed_ops: BTreeSet<Op>,
+    /// OKs that a seeded bug gave before the commit, until it comes.
+    held_oks: BTreeMap<Op, Record>,
     attempts: Attempts,
     asked: BTreeMap<Attempt, Asked>,
     by_generation: BTreeMap<(ConnId, Generation), Attempt>,
@@ -170,6 +174,8 @@ impl<'o> Stepper<'o> {
             next_op: 0,
             sent_ops: BTreeMap::new(),
             store_ops: BTreeMap::new(),
+            committed_ops: BTreeSet::new(),
+            held_oks: BTreeMap::new(),
             attempts: Attempts::default(),
             asked: BTreeMap::new(),
             by_generation: BTreeMap::new(),

@@ -576,7 +576,13 @@ impl Stepper<'_> {
                         .push((*event, *home));
                 }
             }
-            self.record.commit(self.now_ms, node, ops, &commit);
+            self.record.commit(self.now_ms, node, ops.clone(), &commit);
+            for op in ops {
+                self.committed_ops.insert(op);
+                if let Some(outcome) = self.held_oks.remove(&op) {
+                    self.write(outcome);
+                }
+            }
         }
     }
 
@@ -649,8 +655,6 @@ impl Stepper<'_> {
             .iter()
             .filter(|signal| is_of_channel || signal.channel.is_none())
             .map(|signal| signal.position.0)
-            // A commit that the store has forgotten is announced although it may never have happened.
-            .filter(|position| self.committed.contains(position))
             .collect();
         if !positions.is_empty() {
             let node = self.machines[machine].number;
@@ -860,11 +864,17 @@ impl Stepper<'_> {
         if matches!(result, format::Outcome::Error) {
             writer.unsure.push(event);
         }
-        self.write(Record::Outcome {
+        let outcome = Record::Outcome {
             op,
             result,
             text: text.to_owned(),
-        });
+        };
+        let is_early = self.bug.holds_ok && result == format::Outcome::Ok;
+        if is_early && !self.committed_ops.contains(&op) {
+            self.held_oks.insert(op, outcome);
+        } else {
+            self.write(outcome);
+        }
     }
 
     /// A connection is over, as its client sees it.

@@ -25,7 +25,16 @@ impl Recorder {
         self.lines.push(Line { at_ms, record });
     }
 
-    pub(super) fn into_lines(self) -> Vec<Line> {
+    /// All lines. Announcements of changes that were never committed are left out: a commit that the store has forgotten is
+    /// announced although it may not have happened.
+    pub(super) fn into_lines(mut self, committed: &BTreeSet<u64>) -> Vec<Line> {
+        self.lines.retain_mut(|line| match &mut line.record {
+            Record::Published { positions, .. } => {
+                positions.retain(|position| committed.contains(position));
+                !positions.is_empty()
+            }
+            _ => true,
+        });
         self.lines
     }
 

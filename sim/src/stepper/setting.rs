@@ -36,6 +36,8 @@ pub(super) struct Bug {
     pub(super) core: Seeded,
     pub(super) store: store::Variant,
     pub(super) bus: bus::Variant,
+    /// M22: the signals go out before the commit, the OK after it.
+    pub(super) holds_ok: bool,
     /// M39: a replica takes events over before EOSE.
     pub(super) client: bool,
 }
@@ -67,7 +69,7 @@ impl Bug {
             "M05" => core(Mutant::M05),
             "M06" => store(StoreVariant::PagesOnNewSnapshot),
             "M07" => store(StoreVariant::KeysetSkipsOne),
-            "M08" => store(StoreVariant::StaleReplicaReads),
+            "M08" => store(StoreVariant::StaleSyncSnapshots),
             "M09" => core(Mutant::M09),
             "M10" => core(Mutant::M10),
             "M11" => core(Mutant::M11),
@@ -81,7 +83,10 @@ impl Bug {
             "M19" => core(Mutant::M19),
             "M20" => core(Mutant::M20),
             "M21" => core(Mutant::M21),
-            "M22" => store(StoreVariant::AnswerBeforeVisible),
+            "M22" => Bug {
+                holds_ok: true,
+                ..store(StoreVariant::AnswerBeforeVisible)
+            },
             "M23" => core(Mutant::M23),
             "M24" => core(Mutant::M24),
             "M25" => store(StoreVariant::HeadCheckNotAtomic),

@@ -165,8 +165,10 @@ pub enum StoreVariant {
     UnknownIsFailed,
     /// S4 (M22): `Stored`, with its signals, is answered after COMMIT and before others see the commit.
     AnswerBeforeVisible,
-    /// S4 (M08): reads are served from a replica that lags one commit behind.
+    /// S4: reads are served from a replica that lags one commit behind.
     StaleReplicaReads,
+    /// S4 (M08): snapshots of syncs are opened on a replica that lags one commit behind.
+    StaleSyncSnapshots,
     /// S5: of several changes in one transaction the last has no ledger row.
     LedgerRowMissing,
     /// S6 (MX2): the ledger cursor is the lowest transaction in progress, so a foreign transaction holds every row back.
@@ -183,7 +185,7 @@ pub enum StoreVariant {
 
 impl StoreVariant {
     /// All of them.
-    pub const ALL: [StoreVariant; 15] = [
+    pub const ALL: [StoreVariant; 16] = [
         StoreVariant::PagesOnNewSnapshot,
         StoreVariant::KeysetSkipsOne,
         StoreVariant::MoveInTwoTransactions,
@@ -193,6 +195,7 @@ impl StoreVariant {
         StoreVariant::UnknownIsFailed,
         StoreVariant::AnswerBeforeVisible,
         StoreVariant::StaleReplicaReads,
+        StoreVariant::StaleSyncSnapshots,
         StoreVariant::LedgerRowMissing,
         StoreVariant::XminWatermarkCursor,
         StoreVariant::PositionWatermarkCursor,

@@ -332,7 +332,7 @@ impl Store {
             }
             StepKind::Snapshot => match failure_of(fault, ReadFailure::Store) {
                 Some(failure) => snapshot.phase = Phase::Failed(failure),
-                None => snapshot.open(&self.snapshot()),
+                None => snapshot.open(&self.sync_snapshot(&snapshot.what)),
             },
             StepKind::Page => return self.hand_page(tx, process, snapshot, fault),
             StepKind::Close => return self.close(tx, process, snapshot),
@@ -340,6 +340,21 @@ impl Store {
         }
         self.put(tx, process, Tx::Snapshot(snapshot));
         None
+    }
+
+    /// What a snapshot that opens at this moment sees.
+    fn sync_snapshot(&self, what: &What) -> Snapshot {
+        let is_stale = matches!(what, What::Sync { .. })
+            && self.config.variant.is(StoreVariant::StaleSyncSnapshots);
+        if is_stale {
+            Snapshot {
+                state: self.lagging.clone(),
+                commits: (self.commits.len() as u64).saturating_sub(1),
+                ..self.snapshot()
+            }
+        } else {
+            self.snapshot()
+        }
     }
 
     fn hand_page(

@@ -15,9 +15,9 @@ fn caught_by(line: StoreVariant) -> Check {
         StoreVariant::HeadCheckNotAtomic => revisions_are_chains,
         StoreVariant::LocksNotTaken => commits_are_serial,
         StoreVariant::AnswerBeforeCommit | StoreVariant::UnknownIsFailed => answers_are_true,
-        StoreVariant::AnswerBeforeVisible | StoreVariant::StaleReplicaReads => {
-            contract::reads_are_fresh
-        }
+        StoreVariant::AnswerBeforeVisible
+        | StoreVariant::StaleReplicaReads
+        | StoreVariant::StaleSyncSnapshots => contract::reads_are_fresh,
         StoreVariant::LedgerRowMissing
         | StoreVariant::XminWatermarkCursor
         | StoreVariant::PositionWatermarkCursor => cursors_miss_nothing,
