@@ -171,6 +171,12 @@ impl Session {
         self.say_text(&frame.to_string()).await;
     }
 
+    /// Says something, and whether the client took it.
+    pub async fn try_say(&mut self, frame: &Value) -> bool {
+        let text = Message::text(frame.to_string());
+        within("a send", self.socket.send(text)).await.is_ok()
+    }
+
     /// Says a text as it is.
     ///
     /// # Panics

@@ -15,6 +15,7 @@ pub mod raw;
 pub mod reads;
 pub mod relay;
 pub mod strace;
+pub mod sync_process;
 pub mod trace;
 
 pub use holdfast_core::rules;

@@ -1,8 +1,6 @@
 //! `holdfast sync` against a relay that says what the test wants: what it asks, what it prints in a pipe, how it comes back, and
 //! how it exits.
 
-mod sync_process;
-
 use holdfast_core::artifact::set_digest;
 use holdfast_core::ids::ChannelId;
 use holdfast_core::nostr::{Event, SecretKey, Verifier, kinds};
@@ -10,8 +8,8 @@ use holdfast_tests::build::{self, Revision, fresh_artifact, fresh_channel, fresh
 use holdfast_tests::fake::{FakeRelay, Session};
 use holdfast_tests::person::artifact_of;
 use holdfast_tests::rules;
+use holdfast_tests::sync_process::SyncProcess;
 use serde_json::{Value, json};
-use sync_process::SyncProcess;
 
 /// A channel, who writes there, and a relay without a mind.
 struct Desk {
@@ -258,7 +256,7 @@ async fn what_cannot_be_read_or_is_not_signed_ends_the_sync_and_other_messages_d
 async fn a_relay_that_says_nothing_is_left_for_another_connection() {
     rules!("AR-SYNC-8b", "AR-SYNC-7b");
     let mut desk = Desk::new().await;
-    let mut process = desk.sync(&["--timeout-ms", "700"]);
+    let mut process = desk.sync(&["--timeout-ms", "2000"]);
     let mut session = desk.relay.accept().await;
     let one = desk.created();
     let (sub, _) = session.req().await;
@@ -364,6 +362,29 @@ async fn a_new_sync_comes_on_the_schedule_that_was_asked_for() {
         assert!(!used.contains(&sub));
         used.push(sub);
     }
+}
+
+#[tokio::test]
+async fn it_ends_when_nobody_reads_its_output_any_more() {
+    let mut desk = Desk::new().await;
+    let mut process = desk.sync(&["--follow"]);
+    let mut session = desk.relay.accept().await;
+    let sub = serve_set(&mut session, &[]).await;
+    assert_eq!(process.line().await, set_line(&[]));
+    process.stop_reading();
+    let mut said = 0;
+    // The pipe is closed by the reader of the line that nobody took.
+    while session
+        .try_say(&json!(["EVENT", sub, desk.created()]))
+        .await
+        && said < 100
+    {
+        said += 1;
+        tokio::task::yield_now().await;
+    }
+    while session.next().await.is_some() {}
+    let (code, _, errors) = process.end().await;
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
 }
 
 #[tokio::test]

@@ -5,15 +5,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
 use holdfast_core::nostr::SecretKey;
-use holdfast_tests::client::within;
-use holdfast_tests::relay::binary;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
+use crate::client::within;
+use crate::relay::binary;
+
 /// The process; it is killed when the test lets go of it.
-pub(crate) struct SyncProcess {
+pub struct SyncProcess {
     child: Child,
     lines: mpsc::UnboundedReceiver<Value>,
     errors: Option<JoinHandle<String>>,
@@ -22,12 +23,12 @@ pub(crate) struct SyncProcess {
 
 impl SyncProcess {
     /// Starts the command without a key.
-    pub(crate) fn start(url: &str, args: &[&str]) -> SyncProcess {
+    pub fn start(url: &str, args: &[&str]) -> SyncProcess {
         SyncProcess::spawn(url, args, None)
     }
 
     /// Starts the command with a key.
-    pub(crate) fn start_with_key(url: &str, args: &[&str], key: &SecretKey) -> SyncProcess {
+    pub fn start_with_key(url: &str, args: &[&str], key: &SecretKey) -> SyncProcess {
         let file = NamedTempFile::new().expect("a file can be made");
         std::fs::write(file.path(), key.reveal_hex()).expect("it can be written");
         SyncProcess::spawn(url, args, Some(file))
@@ -77,17 +78,22 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If none comes.
-    pub(crate) async fn line(&mut self) -> Value {
+    pub async fn line(&mut self) -> Value {
         within("a line", self.lines.recv())
             .await
             .expect("the command runs")
+    }
+
+    /// Lets go of its output, as `head` does when it has seen enough: the line that comes next has no reader any more.
+    pub fn stop_reading(&mut self) {
+        self.lines.close();
     }
 
     /// Asks it to stop.
     ///
     /// # Panics
     /// If it has ended.
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM)
             .expect("a process may signal its own child");
     }
@@ -96,7 +102,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does not end.
-    pub(crate) async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
+    pub async fn end(mut self) -> (Option<i32>, Vec<Value>, String) {
         let mut rest = Vec::new();
         while let Some(line) = within("the end", self.lines.recv()).await {
             rest.push(line);
@@ -111,7 +117,7 @@ impl SyncProcess {
     ///
     /// # Panics
     /// If it does otherwise.
-    pub(crate) async fn fails(self, code: i32, text: &str) {
+    pub async fn fails(self, code: i32, text: &str) {
         let (found, _, errors) = self.end().await;
         assert_eq!(found, Some(code), "{errors}");
         assert!(
