@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// What the help of every command says about exit codes.
+/// What the help of every command that talks to a relay, or is one, says about exit codes.
 pub(super) const EXIT_CODES: &str =
     "Exit codes: 0 done, 1 refused, 2 wrong usage, 3 unreachable or missing, 4 conflict.";
 
@@ -20,6 +20,8 @@ pub(super) enum Exit {
     Unreachable = 3,
     /// Something else is there already: a newer revision, a process on the port or in the data directory, a file.
     Conflict = 4,
+    /// A history breaks an invariant.
+    Violated = 5,
 }
 
 impl From<Exit> for ExitCode {

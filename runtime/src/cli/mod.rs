@@ -3,6 +3,7 @@
 //! What belongs here: arguments, files that people name, text for people. What must not: the protocol, and any work of a relay
 //! beyond putting its parts together.
 
+mod check;
 mod client;
 mod exit;
 mod files;
@@ -45,6 +46,9 @@ enum Command {
     /// Holds an exact copy of a set of artifacts and prints it.
     #[command(after_help = EXIT_CODES)]
     Sync(sync::SyncArgs),
+    /// Judges a recorded history.
+    #[command(after_help = check::EXIT_CODES)]
+    Check(check::CheckArgs),
 }
 
 /// Does what the arguments of the process say; prints at most one line about a failure, to standard error.
@@ -78,6 +82,7 @@ fn dispatch() -> Result<Exit, Failure> {
         Command::Publish(args) => publish::publish(args),
         Command::Query(args) => query::query(args),
         Command::Sync(args) => sync::sync(args),
+        Command::Check(args) => check::check(&args),
     }
 }
 

@@ -135,7 +135,7 @@ impl Case<'_, '_> {
         }
         let life = self.story.node(self.sync.node);
         let from = match self.story.began(self.index) {
-            Some((began, _)) if self.story.knows(Knows::Snapshots) => began,
+            Some((began, _)) if self.story.knows(Knows::Snapshots) => self.shortly_before(began),
             None if self.story.knows(Knows::Snapshots) => {
                 return Shown::No(
                     "AR-SYNC-1d",
@@ -154,6 +154,18 @@ impl Case<'_, '_> {
         } else {
             Shown::No("AR-SYNC-5h", wants)
         }
+    }
+
+    /// Where tasks and timers have a granularity, a node may act on a loss that it was told of just before.
+    fn shortly_before(&self, at: At) -> At {
+        let slack_ms = self.story.header.slack_ms;
+        if slack_ms == 0 {
+            return at;
+        }
+        let early = |line: &crate::lines::Line| line.at_ms + slack_ms < self.story.ms(at);
+        self.story.lines[..at]
+            .partition_point(early)
+            .saturating_sub(1)
     }
 
     fn signals(&self) -> Shown {

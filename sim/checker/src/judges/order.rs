@@ -75,37 +75,48 @@ fn look<'a>(
             );
         }
         FrameKind::Event { kind, d, .. } if seen.eose.is_none() => {
-            if kind == 45_011 {
-                bench.violated(
-                    "AR-SYNC-REQ-21",
-                    line,
-                    [
-                        format!("{who} got the removal of {d} before EOSE."),
-                        "Removals are live entries; none is sent before EOSE.".to_owned(),
-                    ],
-                );
-            } else if !seen.given.insert(d) {
-                bench.violated(
-                    "AR-SYNC-1f",
-                    line,
-                    [
-                        format!("{who} got {d} twice before EOSE."),
-                        "The initial set has each artifact once; changes wait until after EOSE."
-                            .to_owned(),
-                    ],
-                );
-            } else if let Some(last) = seen.last.filter(|&last| last > d) {
-                bench.violated(
-                    "AR-SYNC-2e",
-                    line,
-                    [
-                        format!("{who} got {d} after {last}, before EOSE."),
-                        "The initial set is read and sent in the order of d.".to_owned(),
-                    ],
-                );
-            }
-            seen.last = Some(d);
+            initial(bench, line, &who, kind, d, seen);
         }
         FrameKind::Event { .. } => {}
     }
+}
+
+/// An event before EOSE.
+fn initial<'a>(
+    bench: &mut Bench,
+    line: usize,
+    who: &str,
+    kind: u32,
+    d: &'a str,
+    seen: &mut Seen<'a>,
+) {
+    if kind == 45_011 {
+        bench.violated(
+            "AR-SYNC-REQ-21",
+            line,
+            [
+                format!("{who} got the removal of {d} before EOSE."),
+                "Removals are live entries; none is sent before EOSE.".to_owned(),
+            ],
+        );
+    } else if !seen.given.insert(d) {
+        bench.violated(
+            "AR-SYNC-1f",
+            line,
+            [
+                format!("{who} got {d} twice before EOSE."),
+                "The initial set has each artifact once; changes wait until after EOSE.".to_owned(),
+            ],
+        );
+    } else if let Some(last) = seen.last.filter(|&last| last > d) {
+        bench.violated(
+            "AR-SYNC-2e",
+            line,
+            [
+                format!("{who} got {d} after {last}, before EOSE."),
+                "The initial set is read and sent in the order of d.".to_owned(),
+            ],
+        );
+    }
+    seen.last = Some(d);
 }

@@ -87,7 +87,6 @@ impl<'a> Story<'a> {
     pub(super) fn take_node(&mut self, at: At, record: &'a Record) -> Step {
         let loss = |what| Loss { at, what };
         match record {
-            Record::NodeUp { node } => self.life(*node)?.births.push(at),
             Record::NodeCrash { node } | Record::NodeStop { node } => {
                 let life = self.life(*node)?;
                 life.deaths.push(at);
@@ -97,30 +96,12 @@ impl<'a> Story<'a> {
                     *up = Some(at);
                 }
             }
-            Record::Pause { node, .. } | Record::ClockJump { node, .. } => {
+            Record::NodeUp { node }
+            | Record::Pause { node, .. }
+            | Record::ClockJump { node, .. } => {
                 self.life(*node)?;
             }
-            Record::BusDown { node } => {
-                let life = self.life(*node)?;
-                life.losses.push(loss(LossKind::BusDown));
-                if life.down.last().is_none_or(|(_, up)| up.is_some()) {
-                    life.down.push((at, None));
-                }
-            }
-            Record::BusUp { node, generation } => {
-                let life = self.life(*node)?;
-                if life.generation.is_some_and(|before| before >= *generation) {
-                    return Err(format!(
-                        "bus generation {generation} of node {node} is not new"
-                    ));
-                }
-                if life.generation.replace(*generation).is_some() {
-                    life.losses.push(loss(LossKind::BusUp));
-                }
-                if let Some((_, up @ None)) = life.down.last_mut() {
-                    *up = Some(at);
-                }
-            }
+            Record::BusDown { .. } | Record::BusUp { .. } => self.take_bus(at, record)?,
             Record::Lag { node, channel } => self
                 .life(*node)?
                 .losses
@@ -155,6 +136,40 @@ impl<'a> Story<'a> {
                     attempt: *attempt,
                 };
                 self.life(*node)?.troubles.push(trouble);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_bus(&mut self, at: At, record: &'a Record) -> Step {
+        match record {
+            Record::BusDown { node } => {
+                let life = self.life(*node)?;
+                life.losses.push(Loss {
+                    at,
+                    what: LossKind::BusDown,
+                });
+                if life.down.last().is_none_or(|(_, up)| up.is_some()) {
+                    life.down.push((at, None));
+                }
+            }
+            Record::BusUp { node, generation } => {
+                let life = self.life(*node)?;
+                if life.generation.is_some_and(|before| before >= *generation) {
+                    return Err(format!(
+                        "bus generation {generation} of node {node} is not new"
+                    ));
+                }
+                if life.generation.replace(*generation).is_some() {
+                    life.losses.push(Loss {
+                        at,
+                        what: LossKind::BusUp,
+                    });
+                }
+                if let Some((_, up @ None)) = life.down.last_mut() {
+                    *up = Some(at);
+                }
             }
             _ => {}
         }

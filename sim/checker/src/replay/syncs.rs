@@ -149,8 +149,6 @@ pub(crate) struct NodeLife<'a> {
     pub(crate) troubles: Vec<Trouble>,
     /// When it crashed or stopped.
     pub(crate) deaths: Vec<At>,
-    /// When it came up.
-    pub(crate) births: Vec<At>,
     pub(crate) generation: Option<u64>,
     /// Periods without a bus connection; the last may be open.
     pub(crate) down: Vec<(At, Option<At>)>,

@@ -398,25 +398,28 @@ impl Toy {
                 room.deleted = true;
                 Change::ChannelDeleted { pos, channel }
             }
-            _ => {
-                let heads: Vec<String> = self.world.heads.keys().cloned().collect();
-                if heads.is_empty() {
-                    return;
-                }
-                let d = self.dice.pick(&heads).clone();
-                let head = self.world.heads.get_mut(&d).expect("it is listed");
-                if head.redacted {
-                    return;
-                }
-                head.redacted = true;
-                Change::Redaction {
-                    pos,
-                    rev: head.rev.clone(),
-                    d,
-                    current: true,
-                }
-            }
+            _ => match self.redact_head(pos) {
+                Some(change) => change,
+                None => return,
+            },
         };
         self.commit(node, vec![], vec![change]);
+    }
+
+    fn redact_head(&mut self, pos: u64) -> Option<Change> {
+        let heads: Vec<String> = self.world.heads.keys().cloned().collect();
+        if heads.is_empty() {
+            return None;
+        }
+        let d = self.dice.pick(&heads).clone();
+        let head = self.world.heads.get_mut(&d).filter(|head| !head.redacted)?;
+        head.redacted = true;
+        let (rev, current) = (head.rev.clone(), true);
+        Some(Change::Redaction {
+            pos,
+            rev,
+            d,
+            current,
+        })
     }
 }
