@@ -96,9 +96,8 @@ impl<'a> Story<'a> {
                     *up = Some(at);
                 }
             }
-            Record::NodeUp { node }
-            | Record::Pause { node, .. }
-            | Record::ClockJump { node, .. } => {
+            Record::NodeUp { node } => self.life(*node)?.births.push(at),
+            Record::Pause { node, .. } | Record::ClockJump { node, .. } => {
                 self.life(*node)?;
             }
             Record::BusDown { .. } | Record::BusUp { .. } => self.take_bus(at, record)?,

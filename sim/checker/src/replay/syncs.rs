@@ -147,6 +147,8 @@ pub(crate) struct Trouble {
 pub(crate) struct NodeLife<'a> {
     pub(crate) losses: Vec<Loss<'a>>,
     pub(crate) troubles: Vec<Trouble>,
+    /// When it began to serve.
+    pub(crate) births: Vec<At>,
     /// When it crashed or stopped.
     pub(crate) deaths: Vec<At>,
     pub(crate) generation: Option<u64>,
