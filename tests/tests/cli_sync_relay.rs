@@ -194,5 +194,5 @@ async fn who_may_not_read_is_told_so_and_nothing_else() {
         process.fails(1, "restricted: ").await;
     }
     let process = SyncProcess::start(url, &["sync", "--follow", "--h", &h]);
-    process.fails(1, "auth-required: ").await;
+    process.fails(1, "restricted: ").await;
 }

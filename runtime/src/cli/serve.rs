@@ -39,6 +39,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// Runs a relay until a signal stops it.
 pub(super) fn serve(args: ServeArgs) -> Result<Exit, Failure> {
+    refuse_seeded_bugs(holdfast_core::seeded::IS_COMPILED_IN)?;
     let settings = args.resolve()?;
     start_log();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -49,6 +50,16 @@ pub(super) fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     // What a stop waited for is done; what it did not wait for is not waited for here either.
     runtime.shutdown_background();
     served
+}
+
+/// A build that can be told to break the protocol serves nobody.
+fn refuse_seeded_bugs(is_compiled_in: bool) -> Result<(), Failure> {
+    if is_compiled_in {
+        return Err(Failure::usage(
+            "this build contains seeded protocol bugs for the simulator and does not serve; build it without the feature mutants",
+        ));
+    }
+    Ok(())
 }
 
 fn start_log() {
@@ -239,4 +250,18 @@ fn not_opened(error: OpenError) -> Failure {
 
 fn internal(error: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_with_seeded_bugs_does_not_serve_and_says_why() {
+        let refused = refuse_seeded_bugs(true).expect_err("nothing is served");
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(refused.text.contains("seeded protocol bugs"));
+        assert_eq!(refuse_seeded_bugs(false), Ok(()));
+        assert!(!holdfast_core::seeded::IS_COMPILED_IN);
+    }
 }
